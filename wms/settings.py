@@ -6,11 +6,14 @@ from pathlib import Path
 import environ
 
 from wms.stack.directory import environment_of_running, found_directory
+from wms.wire.search_path import leave_out_current_directory
 from wms.wire.version import __version__
 
 # Before numpy is imported: its linear algebra, which is not used here, would start a thread for each core in every
 # process, and a signal that a process blocks and waits for would be delivered to one of them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+leave_out_current_directory()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # An installed server keeps its data in the current directory; its wheel has the templates inside the package.

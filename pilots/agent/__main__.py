@@ -20,6 +20,7 @@ from pilots.agent.pilot.options import Options
 from pilots.agent.pilot.pilot import PilotLoop
 from pilots.agent.server.http import BadCertificatesError
 from wms.wire.protocol import PILOT_TOKEN_PREFIX
+from wms.wire.search_path import leave_out_current_directory
 from wms.wire.version import __version__
 
 WRONG_USAGE = 2
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a pilot to its end; return the exit code (see ``--help``)."""
     started_at = monotonic()
     _open_standard_streams()
+    leave_out_current_directory()
     words = sys.argv[1:] if arguments is None else arguments
     try:
         return _run(options.parse(words), started_at=started_at)

@@ -66,6 +66,7 @@ class RunningAgent:
         enter: Sequence[str] = (),
         owner: tuple[int, int] | None = None,
         token_file: Path | str = "-",
+        cwd: Path = ROOT,
         show: bool = True,
     ) -> None:
         """Start it, as ``-m pilots.agent``, which is faster, or *packed* as pilots fetch it; root may name a *user*.
@@ -101,7 +102,7 @@ class RunningAgent:
                 stdout=log,
                 stderr=log,
                 env={"PATH": os.environ["PATH"], **(environment or {})},
-                cwd=ROOT,
+                cwd=cwd,
                 user=user,
                 group=None if user is None else pwd.getpwnam(user).pw_gid,
                 extra_groups=None if user is None else [],

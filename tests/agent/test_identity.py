@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -94,7 +95,7 @@ def start_there(server: ScriptedServer, node: Node) -> Iterator[Callable[..., Ru
 
         def start(*options: str, **more: Any) -> RunningAgent:
             place = more.pop("directory", node.directory)
-            more["environment"] = {"PATH": "/usr/bin:/bin"}
+            more["environment"] = {"PATH": more.pop("path", "/usr/bin:/bin")}
             agent = RunningAgent(server.url, place, *options, packed=True, python=PYTHON, user=node.pilot, **more)
             return stack.enter_context(agent)
 
@@ -195,6 +196,47 @@ def test_nothing_of_the_pilot_can_be_read(server: ScriptedServer, start_there: S
     for secret in (PILOT_TOKEN, server.lease.token, "value-of-the-key"):
         assert secret not in said
         assert secret not in agent.log
+
+
+def test_a_program_that_a_payload_leaves_gives_its_account_to_no_later_one(
+    server: ScriptedServer, start_there: StartAgent, node: Node
+) -> None:
+    """A set-user-id program of one account would make any later payload of another owner that account."""
+    left = Path(f"/var/tmp/{node.pilot}-left")
+    place = server.configuration["place"]
+    first, second = node.payloads
+    try:
+        server.add_job(*_shell(f"cp /usr/bin/id {left}; chmod 4755 {left}; {left} -un"))
+        place["payload_users"] = [first]
+        assert start_there(stamp="first").wait() == 0
+        server.add_job(*_shell(f"{left} -un; grep NoNewPrivs /proc/self/status"), owner="bob")
+        place["payload_users"] = [second]
+        assert start_there(stamp="second").wait() == 0
+
+        assert left.stat().st_mode & stat.S_ISUID
+        assert [lease.files()["std.out"] for lease in server.leases] == [f"{first}\n", f"{second}\nNoNewPrivs:\t1\n"]
+    finally:
+        left.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("path", [".:/usr/bin:/bin", ":/usr/bin:/bin", "bin:/usr/bin:/bin", "/usr/bin:/bin:"])
+def test_no_program_is_run_from_the_current_directory(
+    server: ScriptedServer, start_there: StartAgent, node: Node, path: str
+) -> None:
+    trap = node.directory / "trap"
+    for place in (trap, trap / "bin"):
+        place.mkdir()
+        (place / "sudo").write_text(f"#!/bin/sh\nid -un > {trap}/taken\n")
+        (place / "sudo").chmod(0o755)
+        place.chmod(0o777)
+        shutil.chown(place, node.payloads[0])
+    server.add_job(*_shell("id -un"))
+
+    agent = start_there(cwd=trap, path=path)
+
+    assert agent.wait() == 0, agent.log
+    assert not (trap / "taken").exists(), (trap / "taken").read_text()
+    assert server.lease.files()["std.out"].strip() in node.payloads
 
 
 def test_usage_of_a_payload_under_sudo_is_measured_and_limited(

@@ -89,6 +89,25 @@ services.run(options, greeting=lambda _system: "")
     assert not trap.with_name("trace").exists(), trap.with_name("trace").read_text()
 
 
+@pytest.mark.parametrize("path", [".", "", "bin"])
+def test_no_program_is_found_in_the_current_directory(path: str, trap: Path) -> None:
+    for place in (trap, trap / "bin"):
+        place.mkdir(exist_ok=True)
+        for name in ("squeue", "valkey-server", "postgres"):
+            (place / name).touch(mode=0o755)
+    find = "import shutil, wms.settings; print(*map(shutil.which, ('squeue', 'valkey-server', 'postgres')))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", find],
+        cwd=trap,
+        env={**environment(), "PYTHONPATH": str(PROJECT), "PATH": f"{path}:/nowhere"},
+        capture_output=True,
+        text=True,
+        timeout=within(60),
+        check=False,
+    )
+    assert done.stdout == "None None None\n", done.stderr
+
+
 @pytest.mark.root
 def test_a_command_in_the_name_of_another_accounts_system_is_refused(tmp_path: Path) -> None:
     data = of_mallory(tmp_path / "var")

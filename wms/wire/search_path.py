@@ -20,6 +20,15 @@ def search_path(path: str) -> list[str]:
     return list(dict.fromkeys((*directories, *STANDARD)))
 
 
+def leave_out_current_directory() -> None:
+    """Keep only absolute directories in the PATH of this process.
+
+    Any other is found in the current directory, where another account may have put a program of its own.
+    """
+    path = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = ":".join(each for each in path.split(":") if each.startswith("/")) or os.defpath
+
+
 def _of_virtual_environment() -> str | None:
     """Return the directory of this interpreter, if it belongs to a virtual environment."""
     directory = Path(sys.executable or "/").parent

@@ -218,6 +218,7 @@ class PayloadProcess:
             "directory": str(program.directory),
             "max_cpu_s": math.ceil(max_cpu_s) if math.isfinite(max_cpu_s) else None,
             "max_tasks": int(max_tasks) if math.isfinite(max_tasks) else None,
+            "is_other": self._identity.is_other,
             "is_exclusive": self._identity.is_exclusive,
         }
         with suppress(OSError):  # it has ended, so there will be no answer

@@ -4,8 +4,9 @@ It adopts every process that the payload leaves behind, in whatever session or p
 the pilot does (even by SIGKILL), it kills all of them, so that nothing of a job outlives its lease.
 
 Standard input is a socket to the pilot. The pilot sends one byte with the descriptors of standard output and error, one
-line of JSON (uid, is_exclusive: whether only this payload has it, executable, arguments, environment, directory,
-max_cpu_s, max_tasks), then single letters: G (start the payload), T (SIGTERM to all) and K (SIGKILL to all). The
+line of JSON (uid, is_other: whether it is not the pilot's, is_exclusive: whether only this payload has it, executable,
+arguments, environment, directory, max_cpu_s, max_tasks), then single letters: G (start the payload), T (SIGTERM to all)
+and K (SIGKILL to all). The
 supervisor answers with two lines of JSON:
 ``{"supervisor": pid}`` at its start, with descriptors of its own /dev/shm and /proc/sysvipc/shm, and when no process is
 left ``{"status": as of waitpid, "cpu_s": …, "max_memory_mb": …}``, or ``{"error": errno}`` if the payload could not be
@@ -153,7 +154,8 @@ def _become_payload(request: dict[str, object], outputs: list[int]) -> None:
         _give_up_root(request["uid"])
         _forget_keys(exclusive=True)
     else:
-        if _has_namespaces() or os.getuid() == 0:
+        # A set-user-id program that an earlier payload left would give this one its account.
+        if _has_namespaces() or os.getuid() == 0 or request["is_other"]:
             _gain_nothing()
         _forget_keys(exclusive=False)
     _die_with_supervisor()
