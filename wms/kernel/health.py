@@ -2,7 +2,7 @@
 
 import logging
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from celery import current_app
 from django.db import connection, transaction
@@ -17,6 +17,9 @@ from wms.kernel import liveness
 from wms.kernel.clock import complaint_of_clock
 from wms.kernel.database_version import refusal_of_database
 from wms.kernel.db import RETRY_AFTER_S
+
+if TYPE_CHECKING:
+    from kombu.transport.redis import Channel
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +83,7 @@ def broker_writes() -> bool:
     try:
         with current_app.connection_for_write(connect_timeout=BROKER_TIMEOUT_S) as broker:
             broker.ensure_connection(max_retries=1, interval_start=0, timeout=BROKER_TIMEOUT_S)
-            broker.default_channel.client.set("wms-readiness", "", ex=BROKER_TIMEOUT_S)
+            cast("Channel", broker.default_channel).client.set("wms-readiness", "", ex=BROKER_TIMEOUT_S)
     except (OperationalError, RedisError, OSError):
         return False
     return True

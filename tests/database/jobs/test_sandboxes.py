@@ -20,7 +20,7 @@ from tests.threads import at_once
 from wms.accounts.models import Membership, User
 from wms.jobs.domain.archives import SandboxTooLargeError, UnsafeArchiveError
 from wms.jobs.models import InputSandbox, Sandbox, SandboxUpload
-from wms.jobs.services import sandbox_check, sandboxes
+from wms.jobs.services import sandbox_check, sandbox_files, sandboxes
 from wms.jobs.services.archives import DamagedArchiveError, NoOutputArchiveError
 from wms.jobs.services.sandboxes import (
     BadFileNameError,
@@ -347,12 +347,11 @@ def test_verify_reports_a_file_that_cannot_be_read_beside_others(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = upload(b"first", owner=make_user()), upload(b"second", owner=make_user())
-    size_of = sandbox_check.stored_size_bytes
 
     def unreadable(digest: str) -> int | None:
         if digest == first.sandbox.digest:
             raise PermissionError(13, "Permission denied", digest)
-        return size_of(digest)
+        return sandbox_files.stored_size_bytes(digest)
 
     monkeypatch.setattr(sandbox_check, "stored_size_bytes", unreadable)
     (directory / second.sandbox.digest[:2] / second.sandbox.digest[2:]).unlink()
