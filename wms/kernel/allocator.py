@@ -1,4 +1,4 @@
-"""The memory that a long-lived process has freed, and the garbage that it has not collected yet (ADR 94)."""
+"""The memory that a long-lived process has freed (ADR 94)."""
 
 import ctypes
 import gc
@@ -14,16 +14,10 @@ _ARENAS: Final = 2
 #: block that was ever freed, up to 32 MB, and keeps twice as much.
 _MAPPED_FROM_BYTES: Final = 256 * 1024
 _KEPT_AT_THE_END_BYTES: Final = 1024 * 1024
-#: Objects after which garbage is collected. A request of ten thousand jobs makes some hundred thousand that live until
-#: its end: with the default, 700, looking through them again and again takes a quarter of its CPU time.
-_COLLECTED_AFTER: Final = 20_000
-#: Collections of younger objects before one of older ones, 10 by default. What lives when its generation is collected
-#: is looked at again with the next older one: objects of requests under way would pile up over thousands of requests.
-_YOUNGER_BEFORE_OLDER: Final = 2
 
 
 def settle_memory() -> None:
-    """Keep little free memory and little garbage; call it when the program is loaded, before its threads are started.
+    """Keep little free memory; call it when the program is loaded, before its threads are started.
 
     The program's own objects are left out of garbage collections: a full run over them would stop a request for 60 ms.
     """
@@ -34,4 +28,3 @@ def settle_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, _KEPT_AT_THE_END_BYTES)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_COLLECTED_AFTER, _YOUNGER_BEFORE_OLDER, _YOUNGER_BEFORE_OLDER)
