@@ -41,6 +41,7 @@ def run(ready: Surroundings, options: Options) -> Report:
         mixture = _Mixture(loaded, port=web.port, seed=options.seed, every_s=ASKERS / options.rate)
         sizes = _Sizes(parts_of(ready, web))
         client = Client(port=web.port, connections=CONNECTIONS, ask=mixture.ask, hear=mixture.hear)
+        sizes.sample(0.0)
         begun = perf_counter()
         for asker in range(ASKERS):
             client.expect(asker, at_s=begun + asker / options.rate)

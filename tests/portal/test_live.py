@@ -31,6 +31,7 @@ from wms.portal.revisions import (
     KnownChanges,
     Revisions,
     StreamPlace,
+    Subject,
     configuration,
     jobs_seen_by,
     of_submission,
@@ -191,7 +192,7 @@ def test_changes_of_an_hour_take_no_more_memory_than_those_of_ten_minutes() -> N
     reading = KnownChanges(end=Position(seen="1:1:"), begin=0, read_at=0.0, marked_at=0.0)
     sizes = []
     for number in range(1, 7200):  # two a second, each of another submission
-        subjects = {("owner", number % 60), ("submission", number), ("all", 0)}
+        subjects: set[Subject] = {("owner", number % 60), ("submission", number), ("all", 0)}
         revisions._note(reading, number, subjects)
         end = Position(seen=f"{number + 1}:{number + 1}:")
         reading = revisions._bounded(replace(reading, end=end, read_at=number / 2))
@@ -393,7 +394,7 @@ class TestLive:
         for etag in ('"x"', "*", '"' + 32 * "0" + "-" + 30 * "9" + '"', '"' + 32 * "0" + '-1"'):
             assert self._answer(1, etag=etag).status_code == 200
 
-    def _read(self, monkeypatch: pytest.MonkeyPatch, *, end: int, last: dict[object, int]) -> None:
+    def _read(self, monkeypatch: pytest.MonkeyPatch, *, end: int, last: dict[Subject, int]) -> None:
         process = Revisions()
         process._reading = KnownChanges(end=Position(seen=f"{end}:{end}:"), begin=1, last=last, read_at=float("inf"))
         monkeypatch.setattr(revisions, "_revisions", process)

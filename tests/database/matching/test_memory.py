@@ -23,6 +23,6 @@ def test_ever_new_descriptions_leave_the_memo_of_the_configuration_as_it_is() ->
         request = parse_submission({"executable": "a.sh", "cpu_time_s": 500, "processors": 1, "tags": [f"tag{minute}"]})
         rehearse(request, owner=alice, coming_files={}, now=now)
         # The memo does not depend on the jobs.
-        submit(parse_submission({"executable": "a.sh", "memory_mb": 500 * minute}), owner=alice, now=now)
+        submit(parse_submission({"executable": "a.sh", "memory_mb": 500 * (minute + 1)}), owner=alice, now=now)
         sizes.append(len(index.current().memo))
     assert set(sizes[1:]) == {sizes[1]}
