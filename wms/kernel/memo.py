@@ -41,7 +41,10 @@ class RecentlyUsed(Generic[KeyT, ResultT]):
         self._size_of = size_of
         self._clock = clock
         self._lock = Lock()
-        self.clear()
+        self._newer: dict[KeyT, ResultT] = {}
+        self._older: dict[KeyT, ResultT] = {}
+        #: Of the newer generation.
+        self._size, self._begun_at = 0, clock()
 
     def __len__(self) -> int:
         return len(self._newer) + len(self._older)
@@ -49,9 +52,12 @@ class RecentlyUsed(Generic[KeyT, ResultT]):
     def get(self, key: KeyT) -> ResultT | None:
         """Return the value; None: it is not kept, or no longer."""
         value = self._newer.get(key)
-        if value is None and (value := self._older.get(key)) is not None:
-            self.keep(key, value)
-        return value
+        if value is not None:
+            return value
+        older = self._older.get(key)
+        if older is not None:
+            self.keep(key, older)
+        return older
 
     def recall(self, key: KeyT, make: Callable[[], ResultT]) -> ResultT:
         """Return the value, which is made and kept if it is not kept yet; two threads may both make it."""
@@ -80,8 +86,7 @@ class RecentlyUsed(Generic[KeyT, ResultT]):
     def clear(self) -> None:
         """Drop all values."""
         with self._lock:
-            self._newer: dict[KeyT, ResultT] = {}
-            self._older: dict[KeyT, ResultT] = {}
+            self._newer, self._older = {}, {}
             self._size, self._begun_at = 0, self._clock()
 
 

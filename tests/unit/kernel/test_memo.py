@@ -1,6 +1,7 @@
 """Memoised lookups."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -107,7 +108,7 @@ class TestRecentlyUsed:
 
         def use(begin: int) -> int:
             return sum(
-                recent.recall(key % 100, lambda key=key: key % 100) == key % 100 for key in range(begin, begin + 3000)
+                recent.recall(key % 100, partial(int, key % 100)) == key % 100 for key in range(begin, begin + 3000)
             )
 
         with ThreadPoolExecutor(8) as threads:
