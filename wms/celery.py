@@ -8,8 +8,9 @@ from typing import Final
 from celery import Celery, Task
 from celery.beat import PersistentScheduler
 from celery.exceptions import Ignore
-from celery.signals import beat_init, before_task_publish, celeryd_init
+from celery.signals import beat_init, before_task_publish, celeryd_init, worker_ready
 
+from wms.kernel.allocator import settle_memory
 from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
 from wms.kernel.clock import current_time, monotonic
 from wms.kernel.database_version import refusal_of_running
@@ -83,3 +84,9 @@ def refuse_to_start_unsafe(**sent: object) -> None:  # noqa: ARG001 - Celery's s
     """Run those checks of `manage.py check` that refuse a start."""
     refuse_unsafe_start()
     refuse_other_database()
+
+
+@worker_ready.connect
+def settle(**_sent: object) -> None:
+    """Settle the memory of a worker, whose tasks are loaded now."""
+    settle_memory()

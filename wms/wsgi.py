@@ -5,6 +5,7 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from wms.kernel.allocator import settle_memory
 from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
@@ -19,10 +20,8 @@ from wms.kernel.fast.application import FastApplication  # noqa: E402 - likewise
 close_store()
 
 application = FastApplication(_django, fast_views, at_start=refuse_other_database)
-
-# Exclude all loaded modules from garbage collection: a full run over them would stop a request for 60 ms.
-gc.collect()
-gc.freeze()
+settle_memory()
 # A request of ten thousand jobs makes some hundred thousand objects that live until its end: with the default, 700,
-# looking through them again and again takes a quarter of its CPU time.
-gc.set_threshold(20_000)
+# looking through them again and again takes a quarter of its CPU time. What lives at a look at young objects is looked
+# at again after so many further ones: with the default, 10 and 10, objects of answered requests pile up for thousands.
+gc.set_threshold(20_000, 2, 2)

@@ -14,9 +14,11 @@ from resources.models import Queue
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.queue_check import Judge
 from wms.accounts.models import Group, User
-from wms.kernel.memo import MAX_ENTRIES
+from wms.kernel.memo import BriefMemo, state_of
 from wms.wire.amounts import AMOUNT
 
+#: By requirements, configuration, and minute, because bans end by themselves.
+_fits: Final[BriefMemo[Fit]] = BriefMemo(kept_s=60, most=500)
 #: Conditions in the answer, those that exclude most queues first.
 MOST_CONDITIONS: Final = 10
 
@@ -27,7 +29,7 @@ def fit_of(
     """Return how many queues jobs with this description fit, and what excludes the others.
 
     A description is bounded by the queues of the VO, of which similar ones are judged once; a repeated request within
-    a minute with the same requirements is answered from the memo.
+    a minute with the same requirements is not judged again.
 
     Args:
         definition: of the task queue that the jobs would enter.
@@ -38,21 +40,18 @@ def fit_of(
     """
     stated = [description[name] for name in ("requirements", "container", "cpu_time_s", *AMOUNT)]
     key = (
-        fit_of,
         definition,
         group.priority,
         owner.is_active,
         json.dumps([*stated, bool(description["input_data"])]),
         comparison.now.replace(second=0, microsecond=0),
+        state_of(comparison.memo),
     )
-    fit: Fit | None = comparison.memo.get(key)
-    if fit is None:
-        if description["requirements"]:
-            definition = replace(definition, submit_pools=(UNREGISTERED_POOL,))
-        fit = _compared(comparison.needs(definition, description, owner=owner, group=group), comparison)
-        if len(comparison.memo) < MAX_ENTRIES:
-            comparison.memo[key] = fit
-    return fit
+    if description["requirements"]:
+        definition = replace(definition, submit_pools=(UNREGISTERED_POOL,))
+    return _fits.get(
+        key, lambda: _compared(comparison.needs(definition, description, owner=owner, group=group), comparison)
+    )
 
 
 def _compared(needs: WaitingRequirements, comparison: Comparison) -> Fit:

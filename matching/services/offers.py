@@ -18,7 +18,7 @@ from taskqueues.services.offers import OfferedSlot, resolve
 from wms.accounts.models import VO, Group, Membership
 from wms.kernel.errors import ForbiddenError, RejectedError
 from wms.kernel.fast.statements import query_prepared
-from wms.kernel.memo import CachedLookups
+from wms.kernel.memo import CachedLookups, RecentlyUsed
 from wms.kernel.names import did_you_mean, listed
 from wms.wire.amounts import divided_amounts_of
 
@@ -28,8 +28,10 @@ NOBODY = 0
 ANY = "ANY"
 #: Pilots whose bindings are read together with that of one pilot, before and after it.
 NEIGHBOURS = 50
-#: Bindings kept in memory, some 20 MB; then all are dropped.
-MAX_BONDS = 100_000
+#: Bindings kept in memory, so that 100,000 idle pilots find theirs again.
+MAX_BONDS: Final = 200_000
+#: Seconds without use after which one is dropped: an idle pilot asks again within LONGEST_S of ``retry_after``.
+BONDS_UNUSED_S: Final = 600.0
 
 
 class NotYourQueueError(ForbiddenError):
@@ -73,7 +75,7 @@ class PilotBinding(NamedTuple):
     setup: str = ""
 
 
-_BINDINGS: Final[dict[int, PilotBinding]] = {}
+_BINDINGS: Final[RecentlyUsed[int, PilotBinding]] = RecentlyUsed(most=MAX_BONDS, unused_s=BONDS_UNUSED_S)
 _BONDS_AROUND: Final = (
     "SELECT id, vo_id, group_id, owner_id, queue_id, site_id, ce_id, setup FROM pilots_pilot WHERE id BETWEEN %s AND %s"
 )
@@ -89,11 +91,11 @@ def binding_of(pilot_id: int) -> PilotBinding:
     if binding is None:
         # Pilots that were submitted together request together: one statement for all of them.
         rows = query_prepared(_BONDS_AROUND, pilot_id - NEIGHBOURS, pilot_id + NEIGHBOURS)
-        around = {pk: PilotBinding(*values) for pk, *values in rows}
-        if len(_BINDINGS) > MAX_BONDS:
-            _BINDINGS.clear()
-        _BINDINGS.update(around)
-        binding = around.get(pilot_id)
+        distinct: dict[PilotBinding, PilotBinding] = {}  # pilots of a queue share one: a third of the memory
+        for pk, *values in rows:
+            of_this = PilotBinding(*values)
+            _BINDINGS.keep(pk, distinct.setdefault(of_this, of_this))
+        binding = _BINDINGS.get(pilot_id)
     if binding is None:
         raise Pilot.DoesNotExist
     return binding

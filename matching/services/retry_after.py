@@ -7,6 +7,7 @@ from typing import Final
 from django.conf import settings
 
 from matching.services.offers import PilotBinding, binding_of
+from wms.kernel.memo import RecentlyUsed
 
 #: Empty answers a second that one web process gives while its pilots return soon, for each likelihood of work.
 UNHURRIED_PER_S: Final = 40.0
@@ -18,8 +19,8 @@ LONGEST_S: Final = 300.0
 SPREAD: Final = 0.5
 #: Seconds after a match during which work is likely for pilots with the same binding.
 LIKELY_FOR_S: Final = 60.0
-#: Bindings kept in memory; then all are dropped.
-MOST_BINDINGS: Final = 100_000
+#: Bindings kept in memory.
+MOST_BINDINGS: Final = 20_000
 
 
 class RetryAfter:
@@ -61,13 +62,11 @@ class LikelyWork:
     """
 
     def __init__(self) -> None:
-        self._matched_at: dict[PilotBinding, float] = {}
+        self._matched_at: RecentlyUsed[PilotBinding, float] = RecentlyUsed(most=MOST_BINDINGS, unused_s=LIKELY_FOR_S)
 
     def note(self, binding: PilotBinding, *, now: float) -> None:
         """Record a match of a pilot with this binding, at this moment of a monotonic clock."""
-        if len(self._matched_at) >= MOST_BINDINGS:
-            self._matched_at = {}
-        self._matched_at[binding] = now
+        self._matched_at.keep(binding, now)
 
     def is_for(self, binding: PilotBinding, *, now: float) -> bool:
         """Return whether work is likely for pilots with this binding."""

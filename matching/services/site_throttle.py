@@ -45,8 +45,10 @@ LOCK_WAIT_S: Final = 5.0
 #: Seconds after which a pilot whose request was not decided repeats it.
 ASK_AGAIN_S: Final = 2
 
-#: Task queues whose kinds of jobs are kept, some 20 MB; then all are dropped.
+#: Task queues whose kinds of jobs are kept for a site, some 20 MB if each is a kind of its own; then all are dropped.
 MOST_REMEMBERED: Final = 20_000
+#: Seconds after which they are read anew, without the task queues that are gone.
+REMEMBERED_S: Final = 600.0
 
 
 class ThrottleBusyError(UnavailableError):
@@ -88,6 +90,7 @@ class _Kinds:
         self.names = names
         self._kind_of: dict[int, _Kind] = {}
         self._kinds: dict[Hashable, _Kind] = {}
+        self._begun_at = monotonic()
 
     def kind_of(self, task_queue_id: int, throttle: Throttle, *, beside: Beside) -> _Kind | None:
         """Return the kind, and read those of the task queues *beside* it; None: the task queue is gone."""
@@ -99,9 +102,9 @@ class _Kinds:
         return self._kind_of.get(task_queue_id)
 
     @property
-    def are_many(self) -> bool:
-        """Return whether the next request should begin anew because too much is kept."""
-        return len(self._kind_of) >= MOST_REMEMBERED
+    def are_outdated(self) -> bool:
+        """Return whether the next request should begin anew because too much is kept, or for too long."""
+        return len(self._kind_of) >= MOST_REMEMBERED or monotonic() - self._begun_at > REMEMBERED_S
 
 
 class _Memory:
@@ -123,7 +126,7 @@ class _Memory:
         """
         if in_use is not None and in_use.names == throttle.asks_of_the_job:
             return in_use
-        if self._kinds.names != throttle.asks_of_the_job or self._kinds.are_many:
+        if self._kinds.names != throttle.asks_of_the_job or self._kinds.are_outdated:
             self._kinds = _Kinds(throttle.asks_of_the_job)
         return self._kinds
 

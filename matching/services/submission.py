@@ -16,7 +16,7 @@ from wms.accounts.models import Group, User
 from wms.jobs.domain.request import SubmissionIn
 from wms.jobs.services import submission, workflows
 from wms.jobs.services.submission import QueuedJobs, SubmissionResult, jobs_in_words
-from wms.kernel.memo import MAX_ENTRIES, Memo
+from wms.kernel.memo import Memo, RecentlyUsed, state_of
 
 #: Task queues of one request that are examined; each is compared with every queue of the VO.
 MOST_EXAMINED: Final = 100
@@ -25,6 +25,9 @@ MAX_WARNINGS: Final = 50
 #: Comparisons of a task queue that fits no queue with one queue: as many as explain makes for one job in the largest
 #: VO.
 MOST_COMPARED: Final = 20_000
+#: Task queues whose jobs a pilot may get, by configuration, and for a minute, because bans end by themselves: a loop
+#: that submits one job after another is examined once.
+_matched: Final[RecentlyUsed[tuple[int, float, datetime, object], bool]] = RecentlyUsed(most=5_000, unused_s=60)
 
 
 def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
@@ -71,19 +74,16 @@ def _warnings(queued: Sequence[QueuedJobs], owner: User, group: Group, *, memo: 
 
 def _why_unmatched(queued: QueuedJobs, owner: User, group: Group, *, comparison: Comparison) -> str:
     """Return why no pilot can get the jobs; empty: one may."""
-    memo, definition = comparison.memo, queued.definition
-    # A positive result is kept while the configuration stays as it is, but for a minute at most, because bans end
-    # by themselves: a loop that submits one job after another is examined once.
-    key = (_why_unmatched, queued.task_queue_id, group.priority, comparison.now.replace(second=0, microsecond=0))
-    if key in memo:
+    definition, minute = queued.definition, comparison.now.replace(second=0, microsecond=0)
+    key = (queued.task_queue_id, group.priority, minute, state_of(comparison.memo))
+    if _matched.get(key):
         return ""
     description = json.loads(queued.description)
     needs = comparison.needs(definition, description, owner=owner, group=group, task_queue_id=queued.task_queue_id)
     found = unmatched(comparison, needs)
     if found is not None:
         return waiting(found)
-    if len(memo) < MAX_ENTRIES:
-        memo[key] = True
+    _matched.keep(key, value=True)
     return ""
 
 

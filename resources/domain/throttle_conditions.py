@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from typing import Final
 
 from resources.domain.advertised_load import CUR_MATCHES, NUMBERS, REQUIREMENTS
@@ -21,12 +20,16 @@ from resources.domain.classad import (
     parse_classad,
     parse_expression,
 )
+from wms.kernel.memo import RecentlyUsed
 from wms.kernel.names import did_you_mean
 from wms.wire.amounts import AMOUNTS
 
 #: Steps for the expressions of a site about one job, some milliseconds at worst: pilots wait for it.
 MAX_STEPS: Final = 5000
 NO_JOB: Final = classad_of({})
+#: Of texts that are kept parsed, at 20 to 70 bytes of memory for each.
+MOST_PARSED_BYTES: Final = 512 * 1024
+PARSED_UNUSED_S: Final = 600.0
 #: The attributes of TARGET, the job; all others are undefined (taskqueues.services.classads).
 JOB_ATTRIBUTES: Final = (
     *("Owner", "OwnerGroup", "VO", "Setup", "CPUTime", "JobType", "Site", "BannedSites", "GridCE", "Platform"),
@@ -140,9 +143,17 @@ def undefined_in(requirements: str, *, classads: Iterable[str]) -> Mapping[str, 
     return {name: did_you_mean(name.rpartition(".")[2], known) for name in sorted(names)}
 
 
-# The same few texts are parsed often.
-_parsed = lru_cache(maxsize=1000)(partial(parse_classad, by_lines=True))
-_expression = lru_cache(maxsize=1000)(parse_expression)
+#: The same few texts are parsed often; but each advertisement, with its numbers, is a new one.
+_ads: Final[RecentlyUsed[str, ClassAd]] = RecentlyUsed(
+    most=MOST_PARSED_BYTES, unused_s=PARSED_UNUSED_S, size_of=lambda classad, _ad: len(classad)
+)
+_reaches: Final[RecentlyUsed[tuple[str | None, str], tuple[Expression | None, Reach]]] = RecentlyUsed(
+    most=MOST_PARSED_BYTES, unused_s=PARSED_UNUSED_S, size_of=lambda texts, _: len(texts[0] or "") + len(texts[1])
+)
+
+
+def _parsed(classad: str) -> ClassAd:
+    return _ads.recall(classad, lambda: parse_classad(classad, by_lines=True))
 
 
 def parsed_or_none(classad: str) -> ClassAd | None:
@@ -153,12 +164,15 @@ def parsed_or_none(classad: str) -> ClassAd | None:
         return None
 
 
-@lru_cache(maxsize=1000)
 def expression_and_reach(requirements: str | None, classad: str) -> tuple[Expression | None, Reach]:
     """Return the expression and the attributes that it depends on; the numbers of an ad are constants."""
+    return _reaches.recall((requirements, classad), lambda: _expression_and_reach(requirements, classad))
+
+
+def _expression_and_reach(requirements: str | None, classad: str) -> tuple[Expression | None, Reach]:
     try:
         my = _parsed(classad)
-        expression = my.expression(REQUIREMENTS) if requirements is None else _expression(requirements)
+        expression = my.expression(REQUIREMENTS) if requirements is None else parse_expression(requirements)
     except ClassAdError:
         expression = None
     if expression is None:

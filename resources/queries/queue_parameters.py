@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from resources.domain.enums import RequirementKind
 from resources.domain.parameters import LevelParameters, Parameters, Value, inherit
 from resources.domain.requirements import Misses, Requirements, how_missed
 from resources.sql import ParameterSets
+from wms.kernel.memo import RecentlyUsed
 
 #: Queues by site and CE.
 Tree = Mapping[str, Mapping[str, Sequence[str]]]
@@ -49,8 +51,8 @@ class IneligibleQueue:
 
 _NO_PARAMETERS: Parameters = MappingProxyType({})
 _NONE: Indexes = np.empty(0, dtype=np.int64)
-#: VOs whose queues a process caches: some 10 MB each with twenty thousand queues.
-_KEPT = 8
+#: Queues of all VOs that a process caches, some 10 MB for each twenty thousand.
+_KEPT: Final = 160_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,11 @@ class Described:
         return IneligibleQueue(site=site, ce=ce, queue=str(self.name[number]), unmet=unmet)
 
 
-@lru_cache(maxsize=_KEPT)
+_known: Final[RecentlyUsed[tuple[ParameterSets, tuple[tuple[str, RequirementKind], ...]], Described]] = RecentlyUsed(
+    most=_KEPT, unused_s=600.0, size_of=lambda _, queues: 1 + len(queues.name)
+)
+
+
 def described(parameter_sets: ParameterSets, *, kinds: tuple[tuple[str, RequirementKind], ...]) -> Described:
     """Prepare the queues from the parameter sets of the levels.
 
@@ -107,6 +113,10 @@ def described(parameter_sets: ParameterSets, *, kinds: tuple[tuple[str, Requirem
         parameter_sets: as read from the database.
         kinds: kinds of comparison, by name.
     """
+    return _known.recall((parameter_sets, kinds), lambda: _prepared(parameter_sets, kinds=dict(kinds)))
+
+
+def _prepared(parameter_sets: ParameterSets, *, kinds: Mapping[str, RequirementKind]) -> Described:
     at_site, at_ce, at_queue = (_DistinctSets() for _ in range(3))
     sites = {pk: (name, at_site.position(*own)) for pk, name, *own in parameter_sets.sites}
     ces = sorted(
@@ -128,7 +138,7 @@ def described(parameter_sets: ParameterSets, *, kinds: tuple[tuple[str, Requirem
     names = names[order]
     by_name = np.lexsort((names.astype(np.str_), ce))
     return Described(
-        supply=Supply(ids[order], levels, kinds=dict(kinds)),
+        supply=Supply(ids[order], levels, kinds=kinds),
         ces=[ce[:2] for ce in ces],
         row=by_name,
         ce=ce[by_name],

@@ -25,6 +25,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "orders": "how soon real pilots, at their usual heartbeat, kill a payload and show what it writes",
         "pools": "refresh of 1,000 submit pools, for which 100,000 jobs wait",
         "floods": "matches of others beside 80 MB of JDL, 48 stalled bodies, 16 anonymous bodies of 64 MB and pages",
+        "memory": "growth of each part's memory under a steady mixture of requests with ever new values",
         "kill": "100,000 jobs by one request with a filter",
         "lists": "first pages of lists of jobs, and numbers by status, for any filter and any two filters",
         "commands": "each command of wms as a process, beside a Python that does nothing",

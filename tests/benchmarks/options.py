@@ -22,6 +22,7 @@ class Options:
     operations: int
     leases: int
     seconds: float
+    rate: float
     settle: float
     pilots: int | None
     idle_pilots: int
@@ -64,6 +65,7 @@ def parse(arguments: Sequence[str], *, known: Mapping[str, str]) -> Options:
     parser.add_argument("--operations", type=int, default=2000, help="matches, or submissions, one by one (2000)")
     parser.add_argument("--leases", type=int, default=0, help="leases that are open before the first match (0)")
     parser.add_argument("--seconds", type=float, default=60, help="of load over HTTP (60)")
+    parser.add_argument("--rate", type=float, default=40, help="requests a second (40; of memory)")
     parser.add_argument("--settle", type=float, default=180, help="seconds in which pilots in turn start, before (180)")
     parser.add_argument("--pilots", type=int, help="that ask at the same time (24; heartbeats: 10000, in turn)")
     parser.add_argument("--idle-pilots", type=int, default=100_000, help="that ask and get nothing (100000)")

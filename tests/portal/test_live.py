@@ -1,6 +1,7 @@
 """Live pages: ETags that change when something on the page does, and only then."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from http import HTTPStatus
 from threading import Event, Thread
 from unittest.mock import Mock
@@ -30,6 +31,7 @@ from wms.portal.revisions import (
     KnownChanges,
     Revisions,
     StreamPlace,
+    Subject,
     configuration,
     jobs_seen_by,
     of_submission,
@@ -160,6 +162,21 @@ class TestRevisions:
         # Not known exactly any more, so it counts as changed.
         assert _is_changed(of_first, since=before)
 
+    def test_what_changed_long_ago_is_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        alice = factories.make_user(groups=[factories.make_group()])
+        job = _submitted(alice)
+        (of_job,) = of_submission(job.submission_id)
+        before = revisions.reading().place
+        _hold(job)
+        changed = revisions.last_change(*own_jobs(alice))
+        monkeypatch.setattr(revisions, "REMEMBERED_S", 0.0)
+        wait_for(lambda: revisions.reading().begin > before.end, 10)
+        assert not revisions.reading().changed_by
+        assert of_job.keys[0] not in revisions.reading().last
+        # Not known any more, so it counts as changed.
+        assert _is_changed(of_job, since=before)
+        assert revisions.last_change(*own_jobs(alice)) == changed
+
     def test_the_configuration_is_followed(self) -> None:
         (followed,) = configuration()
         site = factories.make_site()
@@ -169,6 +186,22 @@ class TestRevisions:
         site.state_reason = "x"
         site.save()
         assert _is_changed(followed, since=before)
+
+
+def test_changes_of_an_hour_take_no_more_memory_than_those_of_ten_minutes() -> None:
+    reading = KnownChanges(end=Position(seen="1:1:"), begin=0, read_at=0.0, marked_at=0.0)
+    sizes = []
+    for number in range(1, 7200):  # two a second, each of another submission
+        subjects: set[Subject] = {("owner", number % 60), ("submission", number), ("all", 0)}
+        revisions._note(reading, number, subjects)
+        end = Position(seen=f"{number + 1}:{number + 1}:")
+        reading = revisions._bounded(replace(reading, end=end, read_at=number / 2))
+        sizes.append(len(reading.last) + len(reading.changed_by))
+    assert max(sizes[1300:]) == max(sizes[:1300]) <= 2 * 2 * 601 + 61
+    recent = StreamPlace(end=7000, running=frozenset())
+    assert reading.has_changed([("submission", 7100)], since=recent)
+    assert not reading.has_changed([("submission", 6900)], since=recent)
+    assert reading.has_changed([("submission", 6900)], since=StreamPlace(end=100, running=frozenset()))
 
 
 class TestSlowReadings:
@@ -361,7 +394,7 @@ class TestLive:
         for etag in ('"x"', "*", '"' + 32 * "0" + "-" + 30 * "9" + '"', '"' + 32 * "0" + '-1"'):
             assert self._answer(1, etag=etag).status_code == 200
 
-    def _read(self, monkeypatch: pytest.MonkeyPatch, *, end: int, last: dict[object, int]) -> None:
+    def _read(self, monkeypatch: pytest.MonkeyPatch, *, end: int, last: dict[Subject, int]) -> None:
         process = Revisions()
         process._reading = KnownChanges(end=Position(seen=f"{end}:{end}:"), begin=1, last=last, read_at=float("inf"))
         monkeypatch.setattr(revisions, "_revisions", process)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache, lru_cache
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from wms.kernel.clock import current_time
+from wms.kernel.memo import RecentlyUsed
 from wms.wire.protocol import PILOT_TOKEN_PREFIX
 
 #: Pinned: a token that names another algorithm, or none, is refused.
@@ -25,7 +26,9 @@ _HEADER: Final = b"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"  # {"alg":"HS256","typ"
 RESERVED = frozenset({"kind", "exp"})
 #: Tokens whose check each process remembers, about 1 kB each: ten thousand pilots report with two tokens each in turns,
 #: and with less room each would be dropped before its next use.
-REMEMBERED: Final = 32_768
+REMEMBERED: Final = 40_960
+#: Seconds without use after which one is forgotten: those that report do so every WMS_HEARTBEAT_S (30).
+FORGOTTEN_AFTER_S: Final = 300.0
 
 
 class TokenKind(StrEnum):
@@ -51,6 +54,11 @@ class SignedToken:
     expires_at: datetime
 
 
+_known: Final[RecentlyUsed[tuple[TokenKind, str, tuple[str, ...]], SignedToken]] = RecentlyUsed(
+    most=REMEMBERED, unused_s=FORGOTTEN_AFTER_S
+)
+
+
 def sign(kind: TokenKind, claims: Mapping[str, str | int], *, expires_at: datetime) -> str:
     """Return a token with *claims*, valid until *expires_at* (whole seconds: a fraction is cut off)."""
     if overwritten := RESERVED & claims.keys():
@@ -73,15 +81,15 @@ def read(kind: TokenKind, token: str) -> SignedToken:
     encoded = token.removeprefix(PREFIXES[kind])
     if encoded == token or not encoded.isascii():
         raise InvalidTokenError(f"This is not a {kind} token.")
-    genuine = _genuine(kind, encoded, (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+    # The secrets are part of the key: signatures of an old one must not outlive its time among the fallbacks. Refusals
+    # are not kept, so that guessed tokens displace no valid ones.
+    asked = (kind, encoded, (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+    genuine = _known.recall(asked, lambda: _genuine(*asked))
     if genuine.expires_at <= current_time():
         raise InvalidTokenError(f"The {kind} token has expired.")
     return genuine
 
 
-# The secrets are part of the key: signatures of an old one must not outlive its time among the fallbacks. Refusals are
-# not cached, so that guessed tokens displace no valid ones.
-@lru_cache(maxsize=REMEMBERED)
 def _genuine(kind: TokenKind, encoded: str, secrets: tuple[str, ...]) -> SignedToken:
     for secret in secrets:
         try:

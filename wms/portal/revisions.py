@@ -12,7 +12,7 @@ from datetime import datetime
 from hashlib import sha256
 from threading import Lock
 from time import monotonic
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
 from django.http import QueryDict
@@ -38,14 +38,20 @@ SUMS_MAX_AGE_S = 0.7
 USED_MEANWHILE_S = 5.0
 #: Seconds after which a reading is not continued: changes of task queues are removed after twice as long.
 CONTINUED_WITHIN_S = 300.0
-#: Subjects and transactions remembered; beyond it, the half that changed last.
-MOST_KEYS = 200_000
+#: Subjects and transactions remembered, some 210 bytes each; beyond it, the half that changed last.
+MOST_KEYS = 40_000
+#: Seconds for which they are remembered, or up to twice as long: open pages ask more often, others are made anew.
+REMEMBERED_S = 300.0
 #: Transactions that a reading looks through; what changed earlier, and was not read then, counts as changed.
 MOST_TRANSACTIONS = 20_000
 
-_ALL: Final = ("all", 0)
-_CONFIGURATION: Final = ("configuration", 0)
-_TASK_QUEUES: Final = ("task queues", 0)
+#: What changes: its kind, and its primary key.
+Subject: TypeAlias = tuple[str, Hashable]
+
+_ALL: Final[Subject] = ("all", 0)
+_CONFIGURATION: Final[Subject] = ("configuration", 0)
+_TASK_QUEUES: Final[Subject] = ("task queues", 0)
+_SUBMISSION: Final = "submission"
 
 
 class StreamPlace(NamedTuple):
@@ -67,7 +73,7 @@ class StreamPlace(NamedTuple):
 class Followed:
     """Subjects whose changes a page shows."""
 
-    keys: tuple[Hashable, ...]
+    keys: tuple[Subject, ...]
     #: The page may lack changes after it although they were read; None: the page reads the database itself.
     until: StreamPlace | None = None
 
@@ -80,18 +86,21 @@ class KnownChanges:
     #: Changes by earlier transactions may not be known.
     begin: int
     #: The number of the last transaction that changed each subject. Grows in place with the next reading.
-    last: dict[Hashable, int] = field(default_factory=dict)
+    last: dict[Subject, int] = field(default_factory=dict)
     #: Subjects that each transaction changed; likewise.
-    changed_by: dict[int, set[Hashable]] = field(default_factory=dict)
+    changed_by: dict[int, tuple[Subject, ...]] = field(default_factory=dict)
     #: By the monotonic clock.
     read_at: float = field(default_factory=monotonic)
+    #: Begin of what is still remembered in REMEMBERED_S, and since when it is.
+    mark: int = 0
+    marked_at: float = field(default_factory=monotonic)
 
     @property
     def place(self) -> StreamPlace:
         """The place of a page that is made now."""
         return StreamPlace.of(self.end.seen)
 
-    def has_changed(self, keys: Collection[Hashable], *, since: StreamPlace) -> bool:
+    def has_changed(self, keys: Collection[Subject], *, since: StreamPlace) -> bool:
         """Return whether one of the subjects was changed, or may have been, after a place."""
         if not keys:
             return False
@@ -102,8 +111,8 @@ class KnownChanges:
             return True
         # Transactions that are committed late.
         for number in since.running - self.end.running:
-            subjects = self.changed_by.get(number, set())
-            if not subjects.isdisjoint(keys) or (number < self.begin and not subjects):
+            subjects = self.changed_by.get(number, ())
+            if not set(keys).isdisjoint(subjects) or (number < self.begin and not subjects):
                 return True
         return False
 
@@ -148,34 +157,42 @@ def _next(reading: KnownChanges | None) -> KnownChanges:
         # Changes of the configuration so long ago may have been removed.
         _note(reading, end.end - 1, {_CONFIGURATION, _TASK_QUEUES})
     for change in touched(reading.end, end):
-        of_job: set[Hashable] = {
+        of_job: set[Subject] = {
             ("owner", change.owner_id),
             ("group", change.group_id),
             ("vo", change.vo_id),
-            ("submission", change.submission_id),
+            (_SUBMISSION, change.submission_id),
             _ALL,
         }
         _note(reading, change.transaction, of_job)
     for transaction, is_of_configuration in changes_between(reading.end.seen, end.seen):
         _note(reading, transaction, {_CONFIGURATION if is_of_configuration else _TASK_QUEUES})
-    following = replace(reading, end=end, read_at=read_at)
-    return following if len(following.last) + len(following.changed_by) <= MOST_KEYS else _newest_half(following)
+    return _bounded(replace(reading, end=end, read_at=read_at))
 
 
-def _note(reading: KnownChanges, transaction: int, subjects: set[Hashable]) -> None:
-    reading.changed_by.setdefault(transaction, set()).update(subjects)
+def _note(reading: KnownChanges, transaction: int, subjects: set[Subject]) -> None:
+    reading.changed_by[transaction] = tuple({*reading.changed_by.get(transaction, ()), *subjects})
     reading.last.update((each, max(transaction, reading.last.get(each, 0))) for each in subjects)
 
 
-def _newest_half(reading: KnownChanges) -> KnownChanges:
-    """Return the newer half of the changes, as a copy: other threads may still read the whole."""
-    numbers = sorted([*reading.last.values(), *reading.changed_by])
-    begin = max(reading.begin, numbers[len(numbers) // 2])
+def _bounded(reading: KnownChanges) -> KnownChanges:
+    """Return the reading without old changes when it is time, as a copy: other threads may still read the whole."""
+    if len(reading.last) + len(reading.changed_by) > MOST_KEYS:
+        numbers = sorted([*reading.last.values(), *reading.changed_by])
+        begin = numbers[len(numbers) // 2]
+    elif reading.read_at - reading.marked_at > REMEMBERED_S:
+        begin = reading.mark
+    else:
+        return reading
+    begin = max(reading.begin, begin)
     return replace(
         reading,
         begin=begin,
-        last={key: number for key, number in reading.last.items() if number >= begin},
+        # Users, groups and VOs are few; without them their last change would seem to be undone (``last_change``).
+        last={key: number for key, number in reading.last.items() if number >= begin or key[0] != _SUBMISSION},
         changed_by={number: keys for number, keys in reading.changed_by.items() if number >= begin},
+        mark=reading.end.end,
+        marked_at=reading.read_at,
     )
 
 
@@ -275,7 +292,7 @@ def jobs_of_groups(user: User) -> tuple[Followed]:
 
 def of_submission(submission: UUID) -> tuple[Followed]:
     """Follow the jobs of a submission."""
-    return (Followed(keys=(("submission", submission),)),)
+    return (Followed(keys=((_SUBMISSION, submission),)),)
 
 
 def configuration() -> tuple[Followed]:
@@ -295,7 +312,7 @@ def demand_of_vos(user: User) -> tuple[Followed]:
     return _as_indexed(("owner", user.pk), *jobs, _CONFIGURATION, _TASK_QUEUES)
 
 
-def _as_indexed(*keys: Hashable) -> tuple[Followed]:
+def _as_indexed(*keys: Subject) -> tuple[Followed]:
     """Return the subjects with the time of the index, which may be some tenths of a second older than the changes."""
     return (Followed(keys=keys, until=StreamPlace.of(index.current().view.seen)),)
 

@@ -29,7 +29,7 @@ from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from wms.accounts.models import User
 from wms.jobs.models import Job
-from wms.kernel.memo import BriefMemo, CachedLookups, Memo
+from wms.kernel.memo import BriefMemo, CachedLookups, state_of
 
 #: Task queues that are examined: those of the user with the most jobs.
 MOST_EXAMINED: Final = 20
@@ -42,7 +42,7 @@ _LASTING: Final = frozenset(
     {HeadlineKind.NEVER_DRAWN, HeadlineKind.NO_QUEUES, HeadlineKind.MISMATCH, HeadlineKind.CLOSED}
 )
 #: Reasons by task queue, configuration, and bans that have ended by themselves.
-_reasons: Final[BriefMemo[tuple[str, Memo]]] = BriefMemo(kept_s=60)
+_reasons: Final[BriefMemo[str]] = BriefMemo(kept_s=60)
 
 
 def unmatched(comparison: Comparison, needs: WaitingRequirements) -> Findings | None:
@@ -199,11 +199,9 @@ class _Examination:
         if self._compared >= MOST_COMPARED:
             return ""
         memo = self._snapshot.memo
-        # The memo is another one after each change of the configuration; kept with the result, its id is not reused.
         ended_bans = bisect(CachedLookups(memo).get(ends_of_states), self._now)
-        key = (task_queue.pk, task_queue.group.priority, id(memo), ended_bans)
-        reason, _ = _reasons.get(key, lambda: (self._examined(task_queue), memo))
-        return reason
+        key = (task_queue.pk, task_queue.group.priority, state_of(memo), ended_bans)
+        return _reasons.get(key, lambda: self._examined(task_queue))
 
     def _examined(self, task_queue: TaskQueue) -> str:
         description = self._descriptions.get(self._job_of[task_queue])

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from django.conf import settings
@@ -13,12 +12,15 @@ from wms.jobs.models import Sandbox
 from wms.jobs.services import sandbox_files
 from wms.jobs.services.archives import data_of_member, members_of
 from wms.kernel.errors import NotFoundError
+from wms.kernel.memo import RecentlyUsed
 from wms.wire.archives import Member, MemberKind, components
 
 #: Files of one archive that are listed, and can be read one by one; most have few, but may have MAX_MEMBERS.
 MOST_LISTED: Final = 1000
-#: Lists that a process keeps: a content never changes, and reading its list unpacks all of it.
-_LISTS_KEPT: Final = 64
+#: Bytes of lists that a process keeps: a content never changes, and reading its list unpacks all of it.
+_MOST_BYTES: Final = 8 * 1024 * 1024
+#: Of a file, beside its name and the target of its link.
+_BYTES_OF_FILE: Final = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,13 @@ class Contents:
     count: int
 
 
+def _bytes_of(_digest: str, contents: Contents) -> int:
+    return sum(_BYTES_OF_FILE + len(file.name) + len(file.link_target) for file in contents.files)
+
+
+_lists: Final[RecentlyUsed[str, Contents]] = RecentlyUsed(most=_MOST_BYTES, unused_s=600.0, size_of=_bytes_of)
+
+
 def contents_of(sandbox: Sandbox) -> Contents:
     """Return the files of a stored archive.
 
@@ -51,7 +60,7 @@ def contents_of(sandbox: Sandbox) -> Contents:
         NotFoundError: it is no longer stored.
         UnsafeArchiveError, SandboxTooLargeError, DamagedArchiveError: it cannot be read safely.
     """
-    return _contents(sandbox.digest)
+    return _lists.recall(sandbox.digest, lambda: _contents(sandbox.digest))
 
 
 def file_named(sandbox: Sandbox, *, name: str) -> StoredFile:
@@ -110,7 +119,6 @@ def _opened(digest: str) -> "File[bytes]":
         raise NotFoundError("The archive is no longer stored.") from error
 
 
-@lru_cache(maxsize=_LISTS_KEPT)
 def _contents(digest: str) -> Contents:
     with closing(_opened(digest)) as content:
         members = members_of(content, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)

@@ -18,7 +18,8 @@ MAX_UNKNOWN_LISTED = 20
 MAX_COMPARED_LENGTH = 64
 
 
-@lru_cache(maxsize=1024)
+#: The set of known names is another object in each request: 2.5 kB each.
+@lru_cache(maxsize=128)
 def _hint(name: str, known: frozenset[str]) -> str:
     # Sorted: the suggestion among equally near names must not depend on the process.
     return did_you_mean(name, sorted(known))
