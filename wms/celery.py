@@ -26,7 +26,7 @@ _EXPIRES_AT: Final = "expires_by_database"
 
 
 class CarefulTask(Task[..., object]):
-    """A task that a worker ignores if it has expired, or if a newer program has migrated the database (ADR 90, 91)."""
+    """A task that a worker ignores if it has expired, or if a newer program has migrated the database (ADR 89, 90)."""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Run the task."""

@@ -189,7 +189,7 @@ OF_ADDRESS = FailureDelay(free=MAX_FAILURES_OF_ADDRESS, first_s=1, longest_s=5, 
 OF_ADDRESS_FOR_OTHERS = FailureDelay(
     free=MAX_FAILURES_OF_ADDRESS_FOR_OTHERS, first_s=1, longest_s=5, window=FAILURE_WINDOW
 )
-#: Time that an unknown device waits once its log-in was delayed; then one attempt with it is not delayed (ADR 88).
+#: Time that an unknown device waits once its log-in was delayed; then one attempt with it is not delayed (ADR 87).
 DEVICE_WAIT = timedelta(seconds=20)
 #: Time for which such a device may use this attempt: less than the window, in which it cannot be used again.
 DEVICE_WAIT_AGE = timedelta(minutes=4)

@@ -1,4 +1,4 @@
-"""The memory that a long-lived process has freed (ADR 94)."""
+"""The memory that a long-lived process has freed (ADR 92)."""
 
 import ctypes
 import gc

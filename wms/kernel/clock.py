@@ -1,4 +1,4 @@
-"""The database's clock as this process carries it: times of different machines may be compared (ADR 91)."""
+"""The database's clock as this process carries it: times of different machines may be compared (ADR 90)."""
 
 import logging
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The version of the program that migrated the database: an older program refuses to work with it (ADR 90).
+"""The version of the program that migrated the database: an older program refuses to work with it (ADR 89).
 
 `migrate` writes it as the comment of Django's table of applied migrations, whose rows say the rest.
 """

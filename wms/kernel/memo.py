@@ -1,4 +1,4 @@
-"""Caches of a process; each has a bound, which docs/scale.md names (ADR 94)."""
+"""Caches of a process; each has a bound, which docs/scale.md names (ADR 92)."""
 
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from threading import Lock

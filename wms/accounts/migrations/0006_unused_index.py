@@ -4,7 +4,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0004_user_session")]
+    dependencies = [("accounts", "0005_end_published_passwords")]
     operations = [
         migrations.RunSQL("DROP INDEX IF EXISTS accounts_usersession_session_id_421ab3d6_like", migrations.RunSQL.noop)
     ]
