@@ -41,10 +41,12 @@ def sample(db: None) -> SampleData:
         status=JobStatus.RUNNING,
         std_output_tail=f"one\n\ttwo {STEERING} três 日本 é\n",
         std_error_tail=f"failed {STEERING}\n",
-        job_name="abc\u202etxt.exe",
         pilot_id=pilot.pk,
     )
-    Job.objects.filter(pk=job.pk).update(application_status=f"at {STEERING}", minor_status="x\u202ey")
+    # The name, too: a submission accepts none like it.
+    Job.objects.filter(pk=job.pk).update(
+        application_status=f"at {STEERING}", minor_status="x\u202ey", job_name="abc\u202etxt.exe"
+    )
     return SampleData(user, job)
 
 
