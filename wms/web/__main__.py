@@ -14,6 +14,7 @@ from granian.log import LogLevels
 # The following import reads it.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 
+from wms.kernel.fast.application import FastApplication
 from wms.web.server import WebServer, end_by_signals, run_process
 
 #: Open files of a process: its connections and others.
@@ -26,6 +27,13 @@ _BUFFER_BYTES: Final = 64 * 1024
 #: Seconds for a stopping process to answer its last requests.
 _LAST_REQUESTS_S: Final = 30
 _LOOK_AT_MEMORY_EVERY_S: Final = 5
+
+
+def _application() -> FastApplication:
+    """Return the application, loaded anew by each process; granian's own loader puts the current directory first."""
+    from wms.wsgi import application  # noqa: PLC0415 - not in the first process, which only starts the others
+
+    return application
 
 
 def main() -> None:
@@ -58,7 +66,7 @@ def main() -> None:
         rss_sample_interval=_LOOK_AT_MEMORY_EVERY_S,
         workers_max_rss=settings.WMS_WEB_MAX_RSS_MB,
         workers_kill_timeout=_LAST_REQUESTS_S,
-    ).serve(spawn_target=run_process)
+    ).serve(spawn_target=run_process, target_loader=_application, wrap_loader=False)
 
 
 def _parser() -> argparse.ArgumentParser:
