@@ -208,10 +208,10 @@ def test_a_program_that_a_payload_leaves_gives_its_account_to_no_later_one(
     try:
         server.add_job(*_shell(f"cp /usr/bin/id {left}; chmod 4755 {left}; {left} -un"))
         place["payload_users"] = [first]
-        assert start_there(stamp="first").wait() == 0
+        assert start_there().wait() == 0
         server.add_job(*_shell(f"{left} -un; grep NoNewPrivs /proc/self/status"), owner="bob")
         place["payload_users"] = [second]
-        assert start_there(stamp="second").wait() == 0
+        assert start_there().wait() == 0
 
         assert left.stat().st_mode & stat.S_ISUID
         assert [lease.files()["std.out"] for lease in server.leases] == [f"{first}\n", f"{second}\nNoNewPrivs:\t1\n"]
