@@ -4,7 +4,7 @@ import argparse
 import os
 import resource
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 from granian.constants import HTTPModes, Interfaces
@@ -14,8 +14,10 @@ from granian.log import LogLevels
 # The following import reads it.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 
-from wms.kernel.fast.application import FastApplication
 from wms.web.server import WebServer, end_by_signals, run_process
+
+if TYPE_CHECKING:
+    from wms.kernel.fast.application import FastApplication
 
 #: Open files of a process: its connections and others.
 _MOST_FILES: Final = 16_384
@@ -29,9 +31,9 @@ _LAST_REQUESTS_S: Final = 30
 _LOOK_AT_MEMORY_EVERY_S: Final = 5
 
 
-def _application() -> FastApplication:
+def _application() -> "FastApplication":
     """Return the application, loaded anew by each process; granian's own loader puts the current directory first."""
-    from wms.wsgi import application  # noqa: PLC0415 - not in the first process, which only starts the others
+    from wms.wsgi import application  # noqa: PLC0415 - in the process that serves it
 
     return application
 
