@@ -1,4 +1,4 @@
-"""Pilots on nodes of three kinds, for hostile payloads."""
+"""Pilots on nodes of three kinds, for hostile payloads; two users of a group, of whom Eve is the hostile one."""
 
 import shutil
 import tempfile
@@ -13,6 +13,23 @@ import pytest
 from tests.agent.running import ORDINARY_USER, WITHOUT_NAMESPACES, RunningAgent
 from tests.agent.scripted import ScriptedServer
 from tests.attacks.payloads import PYTHON, Meeting, Start
+from tests.factories import make_group, make_user
+from wms.accounts.models import Group, User
+
+
+@pytest.fixture
+def group() -> Group:
+    return make_group(name="lhcb_user")
+
+
+@pytest.fixture
+def eve(group: Group) -> User:
+    return make_user(username="eve", groups=[group])
+
+
+@pytest.fixture
+def bob(group: Group) -> User:
+    return make_user(username="bob", groups=[group])
 
 
 @pytest.fixture

@@ -1,19 +1,14 @@
-"""What one user, job or VO may make is bounded, and who is beyond a bound is refused, not the others (ADR 86)."""
+"""Bounds of what one user or job may make: who is beyond one is refused, and nobody else is (ADR 86)."""
 
-import io
-import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http import HTTPStatus
-from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.contrib.sessions.models import Session
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.db.models import Sum
 from django.test import Client
@@ -29,6 +24,7 @@ from pilots.domain.logs import LogPart
 from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.services import logs
 from taskqueues.models import Limit, LimitEvent
+from tests.attacks.users import JOB, JOBS, client_of, post
 from tests.clock import pass_time, stop_clock
 from tests.factories import (
     LARGE_SLOT,
@@ -38,56 +34,24 @@ from tests.factories import (
     make_pilot,
     make_pilot_token,
     make_queue,
-    make_token,
     make_user,
-    make_vo,
     submit,
 )
 from tests.problems import of_problem
 from wms.accounts.models import ApiToken, Group, Membership, User, UserSession
-from wms.accounts.services import issue_token, revoke_tokens_of
-from wms.accounts.services.sessions import remove_expired_sessions
+from wms.accounts.services import issue_token
 from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.domain.request import parse_submission
-from wms.jobs.models import Job, JobHistory, MadeToday, StoredBytes
-from wms.jobs.services import bulk, counting, sandbox_upkeep
-from wms.jobs.services.sandbox_upkeep import SandboxQuotaError
-from wms.jobs.services.sandboxes import store_output
+from wms.jobs.models import Job, JobHistory, MadeToday
+from wms.jobs.services import bulk, counting
 from wms.kernel import rates
 from wms.kernel.db import database_now
-from wms.schedule import BEAT
 
-JOBS, BULK = "/api/v1/jobs/", "/api/v1/jobs/bulk/"
-JOB = {"executable": "/bin/true"}
-
-
-def client_of(user: User) -> APIClient:
-    client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(user)}")
-    return client
-
-
-def post(client: APIClient, jobs: int = 1, **more: object) -> Any:
-    return client.post(JOBS, {"jobs": [JOB] * jobs, **more}, format="json")
+BULK = f"{JOBS}bulk/"
 
 
 def act(client: APIClient, action: str, ids: list[int]) -> Any:
     return client.post(BULK, {"action": action, "ids": ids}, format="json")
-
-
-@pytest.fixture
-def group() -> Group:
-    return make_group(name="lhcb_user")
-
-
-@pytest.fixture
-def eve(group: Group) -> User:
-    return make_user(username="eve", groups=[group])
-
-
-@pytest.fixture
-def bob(group: Group) -> User:
-    return make_user(username="bob", groups=[group])
 
 
 @pytest.fixture
@@ -312,65 +276,6 @@ def test_a_life_of_a_job_leaves_a_bounded_number_of_rows(lease: Match, settings:
     assert not {name for name, number in left.items() if number > 2} - {"jobs_jobhistory"}
 
 
-# ---- Tokens and sessions ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.django_db
-def test_tokens_of_a_user_are_bounded_over_rest_and_portal_together(eve: User, bob: User, settings: Settings) -> None:
-    settings.WMS_MAX_TOKENS_PER_USER = 3
-    browser, form = Client(), {"scope": "read", "days": "1", "name": "x"}
-    browser.force_login(eve)
-    assert "You may have 3 at a time." in browser.get("/accounts/tokens/").content.decode()
-    for _ in range(3):
-        assert "shown only once" in browser.post("/accounts/tokens/", form).content.decode()
-    assert "You have 3 tokens, as many as a user may have" in browser.post("/accounts/tokens/", form).content.decode()
-    eve.set_password("six quiet rivers")
-    eve.save()
-    for user, status in ((eve, 201), (eve, 201), (eve, 201), (eve, 409)):  # a change of the password ends all tokens
-        body = {"username": user.username, "password": "six quiet rivers"}
-        answer = APIClient().post("/api/v1/auth/token/", body, format="json")
-        assert answer.status_code == status
-    assert answer.json()["code"] == "too_many_tokens"
-    assert issue_token(bob, now=timezone.now()).token
-
-
-@pytest.mark.django_db
-def test_tokens_made_and_revoked_in_turns_leave_no_rows(eve: User) -> None:
-    for _ in range(5):
-        issue_token(eve, now=timezone.now())
-        revoke_tokens_of(eve, now=timezone.now())
-    assert ApiToken.objects.filter(user=eve).count() == 1
-
-
-@pytest.mark.django_db
-def test_a_log_in_beyond_the_bound_ends_the_oldest_session_of_the_user(
-    eve: User, bob: User, settings: Settings
-) -> None:
-    settings.WMS_MAX_SESSIONS_PER_USER = 3
-    browsers = [Client() for _ in range(5)]
-    of_bob = Client()
-    of_bob.force_login(bob)
-    for browser in browsers:
-        browser.force_login(eve)
-    assert [browser.get("/accounts/").status_code for browser in browsers] == [302, 302, 200, 200, 200]
-    assert of_bob.get("/accounts/").status_code == 200
-    assert Session.objects.count() == UserSession.objects.count() == 4
-    browsers[4].get("/accounts/tokens/")
-    browsers[4].post("/accounts/logout/")
-    assert UserSession.objects.filter(user=eve).count() == 2
-
-
-@pytest.mark.django_db
-def test_expired_sessions_are_removed(eve: User, bob: User) -> None:
-    for user in (eve, bob):
-        Client().force_login(user)
-    ended = UserSession.objects.get(user=eve).pk
-    Session.objects.filter(pk=ended).update(expire_date=timezone.now() - timedelta(minutes=1))
-    assert remove_expired_sessions(now=timezone.now()) == 1
-    assert list(UserSession.objects.values_list("user", flat=True)) == [bob.pk]
-    assert "accounts.remove_expired_sessions" in {entry["task"] for entry in BEAT.values()}
-
-
 # ---- Reports of a lease ----------------------------------------------------------------------------------------------
 
 
@@ -509,81 +414,3 @@ def test_a_log_with_a_gap_before_each_character_has_a_bounded_number_of_rows(mon
     assert PilotLogPart.objects.filter(log=pilot.pk).count() == 5
     logs.append(LogPart(offset=39, text="the end"), pilot_id=pilot.pk, now=timezone.now())
     assert PilotLog.objects.get(pk=pilot.pk).received == 46
-
-
-# ---- Bytes -----------------------------------------------------------------------------------------------------------
-
-
-def of_random_bytes(size_bytes: int, name: str) -> SimpleUploadedFile:
-    return SimpleUploadedFile(name, Random(name).randbytes(size_bytes))
-
-
-def output_of(job: Job, size_bytes: int) -> None:
-    """Store an output of about this size for a job, as its pilot does."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        member = tarfile.TarInfo("std.out")
-        member.size = size_bytes
-        archive.addfile(member, io.BytesIO(Random(job.pk).randbytes(size_bytes)))
-    store_output(job, content=io.BytesIO(packed.getvalue()), now=timezone.now())
-
-
-@pytest.fixture
-def empty_store(tmp_path: Path, settings: Settings) -> None:
-    options = {**settings.STORAGES["sandboxes"], "OPTIONS": {"location": str(tmp_path)}}
-    settings.STORAGES = {**settings.STORAGES, "sandboxes": options}
-
-
-@pytest.mark.django_db
-@pytest.mark.usefixtures("empty_store")
-def test_outputs_of_one_user_have_a_quota_and_those_of_others_are_stored(
-    eve: User, bob: User, group: Group, settings: Settings
-) -> None:
-    settings.WMS_OUTPUT_QUOTA_BYTES = 250_000
-    jobs = [make_job(owner=eve, group=group) for _ in range(3)]
-    for job in jobs[:2]:
-        output_of(job, 100_000)
-        output_of(job, 100_000)  # a repeated upload is the same one
-    with pytest.raises(SandboxQuotaError, match=r"Outputs of jobs of eve take 200,\d+ bytes .* more than 250,000"):
-        output_of(jobs[2], 100_000)
-    output_of(make_job(owner=bob, group=group), 100_000)
-    warnings = post(client_of(eve)).json()["warnings"]
-    assert any("further outputs are refused" in warning for warning in warnings)
-    browser = Client()
-    browser.force_login(eve)
-    page = browser.get("/accounts/").content.decode()
-    assert "<dt>Jobs submitted today (UTC)</dt><dd>1 of 100,000</dd>" in page
-    assert "<dt>Outputs of jobs</dt><dd>195" in page
-    stored = StoredBytes.objects.get(owner=eve)
-    assert (stored.vo, stored.input_bytes) == (group.vo, 0)
-    uploaded = client_of(eve).post("/api/v1/sandboxes/", {"file": of_random_bytes(50_000, "a")}, format="multipart")
-    assert uploaded.status_code == 201
-
-
-@pytest.mark.django_db
-@pytest.mark.usefixtures("empty_store")
-def test_a_vo_that_stores_too_much_is_refused_and_others_are_not(
-    eve: User, bob: User, group: Group, settings: Settings
-) -> None:
-    settings.WMS_VO_QUOTA_BYTES = 250_000
-    other = make_group(name="atlas_user", vo=make_vo(name="atlas"))
-    output_of(make_job(owner=eve, group=group), 100_000)
-    answers = [
-        client_of(user).post("/api/v1/sandboxes/", {"file": of_random_bytes(100_000, name)}, format="multipart")
-        for user, name in ((bob, "b"), (eve, "c"), (make_user(groups=[other]), "d"))
-    ]
-    assert [answer.status_code for answer in answers] == [201, 409, 201]
-    assert of_problem(answers[1].json())[1] == "sandbox_quota_exceeded"
-
-
-@pytest.mark.django_db
-@pytest.mark.usefixtures("empty_store")
-def test_removed_sandboxes_free_the_quota(eve: User, group: Group, settings: Settings) -> None:
-    settings.WMS_OUTPUT_QUOTA_BYTES = 150_000
-    first, second = (make_job(owner=eve, group=group) for _ in range(2))
-    output_of(first, 100_000)
-    with pytest.raises(SandboxQuotaError):
-        output_of(second, 100_000)
-    sandbox_upkeep.remove_unused(now=timezone.now() + timedelta(days=3))
-    assert StoredBytes.objects.get().output_bytes == 0
-    output_of(second, 100_000)

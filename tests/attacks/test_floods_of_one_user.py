@@ -21,13 +21,13 @@ from rest_framework.test import APIClient
 
 from taskqueues.models import QueuedJob, TaskQueue
 from tests.admin.conftest import NO_MEMBERSHIPS
+from tests.attacks.users import JOB, JOBS, client_of, post
 from tests.factories import (
     NOW,
     make_group,
     make_pilot,
     make_pilot_token,
     make_queue,
-    make_token,
     make_user,
     make_vo,
     submit,
@@ -35,7 +35,7 @@ from tests.factories import (
 from tests.pace import wait_for, within
 from tests.problems import of_problem
 from tests.threads import at_once
-from wms.accounts.models import Group, Membership, User
+from wms.accounts.models import Membership, User
 from wms.jobs.domain.lifecycle import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
@@ -44,35 +44,6 @@ from wms.kernel import rates
 from wms.kernel.db import LockKey, session_lock
 from wms.stack.binaries import find_valkey
 from wms.stack.servers import ValkeyServer
-
-JOBS = "/api/v1/jobs/"
-JOB = {"executable": "/bin/true"}
-
-
-def client_of(user: User) -> APIClient:
-    client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(user)}")
-    return client
-
-
-def post(client: APIClient, jobs: int = 1) -> Any:
-    return client.post(JOBS, {"jobs": [JOB] * jobs}, format="json")
-
-
-@pytest.fixture
-def group() -> Group:
-    return make_group(name="lhcb_user")
-
-
-@pytest.fixture
-def eve(group: Group) -> User:
-    return make_user(username="eve", groups=[group])
-
-
-@pytest.fixture
-def bob(group: Group) -> User:
-    return make_user(username="bob", groups=[group])
-
 
 # ---- Rates -----------------------------------------------------------------------------------------------------------
 

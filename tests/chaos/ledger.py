@@ -66,7 +66,7 @@ class Lease:
 
 @dataclass(kw_only=True)
 class Ledger:
-    """What the server answered."""
+    """The answers of the server: a record of jobs, leases and ends that does not come from its database."""
 
     #: {job: the pilots for which it is}, as submissions were answered.
     accepted: dict[int, Kind] = field(default_factory=dict)

@@ -59,7 +59,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a run found."""
+    """The result of a run: its figures, and the violations that were found."""
 
     figures: Figures
     violations: list[Violation]
@@ -81,7 +81,7 @@ class _Resources:
 
 @dataclass(kw_only=True)
 class _Run:
-    """What the steps of a run share."""
+    """The system, clients and violations of one run, which its steps share."""
 
     options: Options
     target: faults.Target

@@ -1,4 +1,4 @@
-"""What a run changes around the system: a disk that can be full, and clocks that can be stepped."""
+"""The surroundings of the system that a run changes: a disk that can be full, and clocks that can be stepped."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""What all clients share, and how they call the REST interface."""
+"""The data that all clients share, and their calls of the REST interface."""
 
 import http.client
 import json
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 @dataclass(kw_only=True)
 class World:
-    """What all clients share."""
+    """The data that all clients of a run share: the address, the ledger, and the events that end their work."""
 
     #: Of the proxy.
     url: str
