@@ -3,10 +3,12 @@
 import argparse
 import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
@@ -15,9 +17,6 @@ from granian.log import LogLevels
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 
 from wms.web.server import WebServer, end_by_signals, run_process
-
-if TYPE_CHECKING:
-    from wms.kernel.fast.application import FastApplication
 
 #: Open files of a process: its connections and others.
 _MOST_FILES: Final = 16_384
@@ -31,10 +30,9 @@ _LAST_REQUESTS_S: Final = 30
 _LOOK_AT_MEMORY_EVERY_S: Final = 5
 
 
-def _application() -> "FastApplication":
-    """Return the application, loaded anew by each process; granian's own loader puts the current directory first."""
-    from wms.wsgi import application  # noqa: PLC0415 - in the process that serves it
-
+def _application(target: str) -> Callable[..., object]:
+    """Return the application with this name; granian's own loader puts the current directory before all others."""
+    application: Callable[..., object] = import_string(target.replace(":", "."))
     return application
 
 
@@ -68,7 +66,7 @@ def main() -> None:
         rss_sample_interval=_LOOK_AT_MEMORY_EVERY_S,
         workers_max_rss=settings.WMS_WEB_MAX_RSS_MB,
         workers_kill_timeout=_LAST_REQUESTS_S,
-    ).serve(spawn_target=run_process, target_loader=_application, wrap_loader=False)
+    ).serve(spawn_target=run_process, target_loader=_application)
 
 
 def _parser() -> argparse.ArgumentParser:
