@@ -61,6 +61,7 @@ class Target:
     def agents(self) -> list[psutil.Process]:
         """Return the processes of real pilots."""
         place = str(self.system.data / "pilots")
+        psutil.process_iter.cache_clear()  # it does not notice that a number belongs to another process now
         return [each for each in psutil.process_iter() if place in _words(each) and "agent" in _words(each)]
 
     def _children(self) -> Sequence[psutil.Process]:

@@ -17,7 +17,7 @@ import yaml
 from pilots.backends.local import dismiss
 from tests.backends.htcondor.pool import htcondor_pool
 from tests.end_to_end.docs.fences import titled
-from tests.end_to_end.pilots.grid import SETTINGS, running_system, until
+from tests.end_to_end.pilots.grid import OFTEN, running_system, until
 from tests.payload_environment import ARGUMENTS, EXECUTABLE, check_environment
 from tests.programs import directory_of_agents
 from tests.slurm import SlurmCluster, slurm_cluster
@@ -87,7 +87,7 @@ class Institute:
             except pytest.skip.Exception as missing:
                 self.missing[name] = str(missing)
         documented_sites = DocumentedSites(directory=directory, sites=list(sites.values()))
-        self.system = running.enter_context(running_system(documented_sites, SETTINGS))
+        self.system = running.enter_context(running_system(documented_sites, OFTEN))
         self._jobs = {name: self._submit(name) for name in sites}
 
     def runs_its_job(self, site: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from tests.factories import make_group, make_site, make_user, make_vo, submit
+from tests.pace import within
 from wms.jobs.domain.request import parse_submission
 
 CHROMIUM = shutil.which("chromium")
@@ -52,6 +53,7 @@ def browser(waiting_jobs: None, live_server: LiveServer) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
         page = chromium.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(1000 * within(30))
         opened = Browser(page=page)
 
         def note(message: ConsoleMessage) -> None:
