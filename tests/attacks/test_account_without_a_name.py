@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import tempfile
@@ -11,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.stack.running import READY_WITHIN_S, environment, free_port, manage
-from tests.pace import wait_for, within
+from tests.end_to_end.stack.running import free_port, manage, running_up
 from tests.programs import needed
 
 #: Nobody has it.
@@ -47,20 +45,8 @@ def test_a_server_starts_under_an_account_without_a_name(directory: Path) -> Non
         pytest.skip("this machine forbids user namespaces")
     log = directory.parent / "up.log"
     arguments = ["--port", str(free_port()), "--data-dir", str(directory), "--web-workers", "1"]
-    with log.open("wb") as output:
-        up = subprocess.Popen(
-            [*BECOME, *manage("up", *arguments)], env=environment(), stdout=output, stderr=subprocess.STDOUT
-        )
-    try:
-        wait_for(lambda: "The system is up at" in log.read_text() or up.poll() is not None, READY_WITHIN_S)
-        assert up.poll() is None, log.read_text()
+    with running_up([*BECOME, *manage("up", *arguments)], log):
         assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in (directory, directory / "secret_key")} == {0}
         said = log.read_text()
         assert f"Other accounts could read {directory}/secret_key, {directory}; that is closed" in said
         assert (directory / "postgres").stat().st_uid == ACCOUNT
-        up.send_signal(signal.SIGINT)
-        assert up.wait(timeout=within(30)) == 0
-    finally:
-        if up.poll() is None:
-            up.kill()
-            up.wait()

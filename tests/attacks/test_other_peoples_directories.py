@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.stack.running import PROJECT, environment, free_port, manage, refused
+from tests.end_to_end.stack.running import PROJECT, environment, free_port, manage, refused, running_up
 from tests.pace import within
 
 #: An account without a name.
@@ -48,44 +48,9 @@ def test_commands_import_nothing_from_the_current_directory(command: list[str], 
 
 
 def test_the_whole_system_imports_nothing_from_the_current_directory(trap: Path) -> None:
-    """Each of its processes is started as `up` starts it."""
-    stack = """
-import asyncio, sys
-from pathlib import Path
-from django.conf import settings
-from wms.stack import services
-from wms.stack.listening import Listener
-def started(stages, **_options):
-    import subprocess
-    parts = [part for stage in stages for part in stage if hasattr(part, "command")]
-    ours = [part for part in parts if part.name not in {"postgres", "valkey"}]
-    assert {part.name for part in ours} >= {"web", "beat", "control", "pilots"}
-    for part in ours:
-        process = subprocess.Popen(part.command, env=dict(part.environment), stdout=subprocess.DEVNULL)
-        try:
-            process.wait(timeout=float(sys.argv[2]))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    return asyncio.sleep(0)
-services._supervise = started
-options = services.StackOptions(
-    project=settings.BASE_DIR, data=Path(sys.argv[1]), listener=Listener(port=int(sys.argv[3])), web_workers=1
-)
-services.run(options, greeting=lambda _system: "")
-"""
-    variables = {**environment(), "PYTHONPATH": str(PROJECT), "DJANGO_SETTINGS_MODULE": "wms.settings"}
-    words = [str(trap.with_name("data")), "5", str(free_port())]
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", stack, *words],
-        cwd=trap,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=within(120),
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    options = ("--data-dir", str(trap.with_name("data")), "--port", str(free_port()), "--web-workers", "1")
+    with running_up(manage("up", *options), trap.with_name("up.log"), directory=trap):
+        pass
     assert not trap.with_name("trace").exists(), trap.with_name("trace").read_text()
 
 

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.end_to_end.stack.running import READY_WITHIN_S, environment, free_port, manage
+from tests.end_to_end.stack.running import READY_WITHIN_S, free_port, manage, running_up
 from tests.pace import wait_for, within
 
 pytestmark = pytest.mark.root
@@ -58,15 +57,8 @@ def up(data: Path, port: int) -> Iterator[psutil.Process]:
     file, log = data.with_name("configuration.yaml"), data.with_name("up.log")
     file.write_text(yaml.safe_dump(CONFIGURATION))
     options = ("--config", str(file), "--data-dir", str(data), "--port", str(port), "--web-workers", "1")
-    with log.open("wb") as output:
-        running = subprocess.Popen(manage("up", *options), env=environment(), stdout=output, stderr=output)
-    try:
-        wait_for(lambda: "The system is up at" in log.read_text() or running.poll() is not None, READY_WITHIN_S)
-        assert running.poll() is None, log.read_text()
-        yield psutil.Process(running.pid)
-    finally:
-        running.terminate()
-        running.wait(timeout=within(60))
+    with running_up(manage("up", *options), log) as running:
+        yield running
 
 
 def ask(port: int, verb: str, path: str, body: dict[str, Any] | None = None, *, token: str = "") -> Any:

@@ -1,15 +1,17 @@
 """Commands `up` and `demo` run as their users run them, and checks of what they leave behind."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
-from tests.pace import within
+from tests.pace import wait_for, within
 
 PROJECT = Path(__file__).parents[3]
 #: Of the whole system, on a machine that does other things too.
@@ -32,6 +34,29 @@ def free_port() -> int:
         listener.bind(("127.0.0.1", 0))
         number: int = listener.getsockname()[1]
         return number
+
+
+@contextmanager
+def running_up(command: Sequence[str], log: Path, *, directory: Path = PROJECT) -> Iterator[psutil.Process]:
+    """Run a command that starts the system until it is up, with its output in a file; return the supervisor.
+
+    Args:
+        command: `up` with its options, or what becomes it.
+        log: the file.
+        directory: the current directory of the command.
+    """
+    with log.open("wb") as output:
+        up = subprocess.Popen(command, cwd=directory, env=environment(), stdout=output, stderr=subprocess.STDOUT)
+    try:
+        wait_for(lambda: "The system is up at" in log.read_text() or up.poll() is not None, READY_WITHIN_S)
+        assert up.poll() is None, log.read_text()
+        yield psutil.Process(up.pid)
+        up.send_signal(signal.SIGINT)
+        assert up.wait(timeout=within(60)) == 0, log.read_text()
+    finally:
+        if up.poll() is None:
+            up.kill()
+            up.wait()
 
 
 def refused(command: Sequence[str]) -> str:
