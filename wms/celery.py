@@ -2,14 +2,17 @@
 
 import os
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from celery import Celery, Task
 from celery.beat import PersistentScheduler
 from celery.exceptions import Ignore
-from celery.signals import beat_init, before_task_publish, celeryd_init, worker_ready
+from celery.signals import beat_init, before_task_publish, celeryd_init, task_postrun, task_prerun, worker_ready
+from django.conf import settings
 
+from wms.kernel import pulse
 from wms.kernel.allocator import settle_memory
 from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
 from wms.kernel.clock import current_time, monotonic
@@ -88,5 +91,34 @@ def refuse_to_start_unsafe(**sent: object) -> None:  # noqa: ARG001 - Celery's s
 
 @worker_ready.connect
 def settle(**_sent: object) -> None:
-    """Settle the memory of a worker, whose tasks are loaded now."""
+    """Settle the memory of a worker, whose tasks are loaded now, and let it send pulses."""
     settle_memory()
+    pulse.begin(tasks_are_within_bound)
+
+
+@beat_init.connect
+def begin_pulse(**_sent: object) -> None:
+    """Let beat send pulses."""
+    pulse.begin()
+
+
+#: {task of this worker: when it began, by a clock that stands still while the machine is suspended}.
+_begun: dict[str, float] = {}
+
+
+@task_prerun.connect
+def note_begin(task_id: str, **_sent: object) -> None:
+    """Note the begin of a task."""
+    _begun[task_id] = time.monotonic()
+
+
+@task_postrun.connect
+def note_end(task_id: str, **_sent: object) -> None:
+    """Note the end of a task."""
+    _begun.pop(task_id, None)
+
+
+def tasks_are_within_bound() -> bool:
+    """Return whether no task of this worker has run for longer than WMS_TASK_MOST_S; else its pulse stops (ADR 96)."""
+    now = time.monotonic()
+    return now - min(tuple(_begun.values()), default=now) <= settings.WMS_TASK_MOST_S

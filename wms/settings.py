@@ -345,6 +345,16 @@ EMAIL_USE_SSL = _MAIL.get("EMAIL_USE_SSL", False)
 # One that does not answer must not hold up the other background work.
 EMAIL_TIMEOUT = 10
 
+# ---- Alarms ---------------------------------------------------------------------------------------------------------
+
+#: Command that `wms-server up` runs when a part of the system ends or hangs, with a sentence about it as last argument,
+#: such as `logger -p daemon.err`. Read from the environment only. Empty: none.
+WMS_ALARM_COMMAND = env.str("WMS_ALARM_COMMAND", default="")
+#: Addresses, separated by commas, to which the same sentences are mailed; needs WMS_EMAIL_URL.
+WMS_ALARM_EMAIL = env.list("WMS_ALARM_EMAIL", default=[])
+#: Longest run of a background task; a worker with one that runs for longer is ended and started again.
+WMS_TASK_MOST_S = env.int("WMS_TASK_MOST_S", default=1800)
+
 # ---- Files -----------------------------------------------------------------------------------------------------------
 
 #: Directory of embedded servers, sandboxes and logs.

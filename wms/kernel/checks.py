@@ -154,7 +154,10 @@ def check_second_factors(**_of_django: object) -> list[CheckMessage]:
 def check_mail(**_of_django: object) -> list[CheckMessage]:
     """Return an error if mail would be sent without a valid sender."""
     if not settings.WMS_EMAIL_URL:
-        return []
+        if not settings.WMS_ALARM_EMAIL:
+            return []
+        sentence = "Name the mail server in WMS_EMAIL_URL."
+        return [Error("WMS_ALARM_EMAIL is set, and no mail server.", hint=sentence, id="wms.E014")]
     try:
         validate_email(settings.WMS_EMAIL_FROM)
     except ValidationError:

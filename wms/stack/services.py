@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,8 @@ from urllib.parse import urlsplit
 
 from environ import Env
 
+from wms.kernel.pulse import VARIABLE as PULSE_SOCKET
+from wms.stack.alarms import ring
 from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.directory import DataDirectory, DataDirectoryUnusableError, claimed
 from wms.stack.errors import StackError
@@ -20,6 +23,7 @@ from wms.stack.launch import launched
 from wms.stack.listening import Listener
 from wms.stack.output import Output
 from wms.stack.parts import CallPart, CommandPart, ServicePart, Stage
+from wms.stack.pulses import Pulses
 from wms.stack.servers import POSTGRES_STOP_SIGNAL, PostgresServer, ValkeyServer, environment_of_server
 from wms.stack.supervisor import Supervisor
 
@@ -116,7 +120,7 @@ def run(options: StackOptions, *, greeting: Callable[[System], str], more: MoreS
             system, embedded = _embed(options, directory, sockets, guard)
             directory.write_environment(_for_other_commands(system))
             stages = [*embedded, *_own_stages(system), *more(system)]
-            asyncio.run(_supervise(stages, greeting=partial(greeting, system), stay=options.stay))
+            asyncio.run(_supervise(system, stages, greeting=partial(greeting, system)))
         finally:
             guard.finish()
 
@@ -139,9 +143,17 @@ def _close_to_others(directory: DataDirectory) -> None:
         sys.stderr.write(f"Other accounts could read {names}; that is closed to them now.\n")
 
 
-async def _supervise(stages: Sequence[Stage], *, greeting: Callable[[], str], stay: bool) -> None:
-    output = Output()
-    await Supervisor(stages=stages, output=output, announce=lambda: output.text(greeting()), stay=stay).run()
+async def _supervise(system: System, stages: Sequence[Stage], *, greeting: Callable[[], str]) -> None:
+    output, pulses = Output(), Pulses()
+    with closing(await pulses.listen(Path(system.environment[PULSE_SOCKET]))):
+        await Supervisor(
+            stages=stages,
+            output=output,
+            announce=lambda: output.text(greeting()),
+            stay=system.options.stay,
+            pulses=pulses,
+            alarm=ring,
+        ).run()
 
 
 def _environment(options: StackOptions, directory: DataDirectory, guard: Guard) -> dict[str, str]:
@@ -168,7 +180,7 @@ def _environment(options: StackOptions, directory: DataDirectory, guard: Guard) 
 
 def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard: Guard) -> tuple[System, list[Stage]]:
     """Return the system, and the stages of the servers that no variable names."""
-    environment = _environment(options, directory, guard)
+    environment = _environment(options, directory, guard) | {PULSE_SOCKET: str(sockets / "pulses")}
     servers: list[ServicePart] = []
     before: list[Stage] = []
     after: list[Stage] = []

@@ -16,6 +16,7 @@ from wms.kernel.processes import is_stopped
 from wms.stack.errors import StackError
 from wms.stack.output import Output, copy_lines
 from wms.stack.parts import ActivityPart, CallPart, CommandPart, Part, ServicePart, Stage
+from wms.stack.pulses import SILENT_LOOKS, Pulses, Recent
 
 _PROBE_EVERY_S = 0.05
 _LINES_KEPT = 30
@@ -25,6 +26,8 @@ _LONGEST_PAUSE_S = 30.0
 _WELL_AFTER_S = 60.0
 #: Seconds in which failures are counted.
 _COUNTED_S = 600.0
+#: Silent processes of a part that are ended in this time; of further ones it is only said that they hang.
+_MOST_ENDED = 3
 
 
 class ServiceFailedError(StackError):
@@ -45,6 +48,8 @@ class Supervisor:
         stay: whether to run until stopped; otherwise until all stages have been started.
         report_every_s: period of a line about a service that is not ready yet.
         watch_every_s: period in which services that run are looked at; after three times one that hangs is reported.
+        pulses: of the processes of services; one that sends none any more is ended, and so started again (ADR 96).
+        alarm: is told each sentence about a service that has ended, or hangs; does not block.
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class Supervisor:
         stay: bool = True,
         report_every_s: float = 60.0,
         watch_every_s: float = 10.0,
+        pulses: Pulses | None = None,
+        alarm: Callable[[str], object] = lambda _sentence: None,
     ) -> None:
         self._stages = stages
         self._output = output
@@ -63,6 +70,8 @@ class Supervisor:
         self._stay = stay
         self._report_every_s = report_every_s
         self._watch_every_s = watch_every_s
+        self._pulses = pulses or Pulses()
+        self._alarm = alarm
         self._running: list[list[_Child]] = []
         self._asked_to_stop = asyncio.Event()
 
@@ -120,14 +129,14 @@ class Supervisor:
         if isinstance(part, ActivityPart):
             await part.function(self._output)
             return
-        child = _Child(part, output=self._output)
+        child = _Child(part, output=self._output, alarm=self._alarm)
         self._running[-1].append(child)
         await child.start()
         if isinstance(part, CommandPart):
             await child.succeed(part)
             return
         await child.become_ready(part, report_every_s=self._report_every_s)
-        child.keep(part, watch_every_s=self._watch_every_s)
+        child.keep(part, watch_every_s=self._watch_every_s, pulses=self._pulses)
 
     async def _stop(self) -> None:
         for child in self._children():
@@ -139,13 +148,15 @@ class Supervisor:
 class _Child:
     """One process, restarted if need be, and the task that copies its output."""
 
-    def __init__(self, part: ServicePart | CommandPart, *, output: Output) -> None:
+    def __init__(self, part: ServicePart | CommandPart, *, output: Output, alarm: Callable[[str], object]) -> None:
         self._part = part
         self._output = output
+        self._alarm = alarm
         self._process: asyncio.subprocess.Process | None = None
         self._copying: asyncio.Task[None] | None = None
         self._keeping: list[asyncio.Task[None]] = []
         self._last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
+        self._silent_ended = Recent(_COUNTED_S)
 
     async def start(self) -> None:
         """Start the process."""
@@ -193,26 +204,22 @@ class _Child:
         finally:
             end.cancel()
 
-    def keep(self, service: ServicePart, *, watch_every_s: float) -> None:
-        """Restart the service whenever it ends, and report when it hangs, from now on."""
-        watching = self._watch(service, every_s=watch_every_s)
+    def keep(self, service: ServicePart, *, watch_every_s: float, pulses: Pulses) -> None:
+        """Restart the service whenever it ends, report when it hangs, and end what has no pulse, from now on."""
+        watching = self._watch(service, every_s=watch_every_s, pulses=pulses)
         self._keeping = [asyncio.create_task(each) for each in (self._keep(service), watching)]
 
     async def _keep(self, service: ServicePart) -> None:
         pause_s = _SHORTEST_PAUSE_S
-        ends: deque[float] = deque()
+        ends = Recent(_COUNTED_S)
         while True:
             begun = time.monotonic()
             code = await self._end()
-            ends.append(time.monotonic())
-            if ends[-1] - begun > _WELL_AFTER_S:
+            if time.monotonic() - begun > _WELL_AFTER_S:
                 pause_s = _SHORTEST_PAUSE_S
-            while ends[-1] - ends[0] > _COUNTED_S:
-                ends.popleft()
-            often = f"; it has ended {len(ends)} times in {_COUNTED_S / 60:g} minutes" if len(ends) > 2 else ""
-            self._output.line(
-                service.name, f"ended with {_described(code)}; it is started again in {pause_s:g} s{often}"
-            )
+            times = ends.add()
+            often = f"; it has ended {times} times in {_COUNTED_S / 60:g} minutes" if times > 2 else ""
+            self._say(f"ended with {_described(code)}; it is started again in {pause_s:g} s{often}")
             self.kill()  # its children may still hold its port
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -220,23 +227,47 @@ class _Child:
                 await asyncio.to_thread(service.before_restart)
                 await self.start()
 
-    async def _watch(self, service: ServicePart, *, every_s: float) -> None:
+    async def _watch(self, service: ServicePart, *, every_s: float, pulses: Pulses) -> None:
         works = service.works or service.is_ready
         worked_at, report_after_s = time.monotonic(), 3 * every_s
         await asyncio.sleep(2 * every_s)  # the others are still being started
         while True:
+            asleep_since = time.monotonic()
             await asyncio.sleep(every_s)
+            if time.monotonic() - asleep_since > 2 * every_s:
+                pulses.forgive()
+            self._end_silent(pulses, every_s=every_s)
             hangs_s = time.monotonic() - worked_at
             assert self._process is not None  # noqa: S101 - for mypy: it was started
             if not is_stopped(self._process.pid) and await asyncio.to_thread(works):
                 if report_after_s > 3 * every_s:
-                    self._output.line(service.name, f"works again, after {hangs_s:.0f} s")
+                    self._say(f"works again, after {hangs_s:.0f} s")
                 worked_at, report_after_s = time.monotonic(), 3 * every_s
             elif hangs_s >= report_after_s:
                 report_after_s *= 2
-                self._output.line(
-                    service.name, f"has not worked for {hangs_s:.0f} s; it hangs or waits for another part"
-                )
+                self._say(f"has not worked for {hangs_s:.0f} s; it hangs or waits for another part")
+
+    def _end_silent(self, pulses: Pulses, *, every_s: float) -> None:
+        """End those processes of the service that sent pulses and send none any more."""
+        assert self._process is not None  # noqa: S101 - for mypy: it was started
+        for process in pulses.silent(self._process.pid):
+            pulses.forget(process)
+            hangs = f"process {process} hangs: it has sent no pulse for {SILENT_LOOKS * every_s:.0f} s"
+            if self._silent_ended.count() >= _MOST_ENDED:
+                self._say(f"{hangs}; {_MOST_ENDED} were ended in {_COUNTED_S / 60:g} minutes, and this one is left")
+                continue
+            self._silent_ended.add()
+            self._say(f"{hangs}; it is ended and started again")
+            if process == self._process.pid:
+                self.kill()
+            else:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+
+    def _say(self, sentence: str) -> None:
+        """Write a sentence about trouble, and tell it to the operators."""
+        self._output.line(self._part.name, sentence)
+        self._alarm(f"{self._part.name} {sentence}.")
 
     async def let_go(self) -> None:
         """Stop restarting the service."""

@@ -19,6 +19,7 @@ from granian.constants import RuntimeModes
 from granian.server.common import WORKERS_METHODS
 from granian.server.mp import MPServer, WorkerProcess
 
+from wms.kernel import pulse
 from wms.kernel.processes import is_stopped
 from wms.web.request_buffer import RequestBuffer
 
@@ -100,6 +101,7 @@ def run_process(*arguments: Any) -> None:  # noqa: ANN401 - granian's
     prefix = given.scope_options.get("url_path_prefix") or ""
     request_buffer = RequestBuffer(given.application, threads=given.threads, prefix=prefix)
     request_buffer.start()
+    pulse.begin()
     sys.setswitchinterval(_SWITCH_S)
     ended, stop = threading.Event(), WorkerSignal()
     stop.add_cb(ended.set)
@@ -167,6 +169,7 @@ class WebServer(MPServer):
         for index in sorted(stopped - self._stopped):
             sys.stderr.write(f"Process {index + 1} of the web server is stopped, by a signal or a debugger.\n")
         self._stopped = stopped
+        pulse.send()
         super()._handle_rss_signal(spawn_target, target_loader)  # type: ignore[no-untyped-call]
 
     def _wait_before_restart(self, workers: list[int], now: float) -> None:

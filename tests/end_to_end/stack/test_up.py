@@ -6,8 +6,11 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
+import psycopg
 import pytest
 
 from tests.end_to_end.stack.running import (
@@ -143,6 +146,49 @@ def test_sigkill_leaves_no_process_and_the_next_start_works(up: Up, directory: P
         again.process.kill()
         again.process.wait()
     assert (directory / "secret_key").read_text() == key
+
+
+def test_parts_that_hang_are_replaced_and_operators_are_told(directory: Path, tmp_path: Path, port: int) -> None:
+    alarms = tmp_path / "alarms"
+    alarm = f"""sh -c 'printf "%s\\n" "$1" >> {alarms}' alarm"""
+    up = Up(directory, port=port, WMS_ALARM_COMMAND=alarm)
+    try:
+        up.wait_until_ready()
+        wait_for(lambda: both_workers_have_reported(directory), 120, state=lambda: up.output)
+        before = {part: process_of(up, *words) for part, words in PARTS.items()}
+        for process in before.values():
+            process.suspend()
+        wait_for(lambda: not any(process.is_running() for process in before.values()), 300, state=lambda: up.output)
+        wait_for(lambda: all(process_of(up, *words) for words in PARTS.values()), 60, state=lambda: up.output)
+        wait_for(lambda: up.status_of("/readyz") == 200, 120, state=lambda: up.output)
+        for part, process in before.items():
+            assert f"{part} process {process.pid} hangs: it has sent no pulse for 60 s" in alarms.read_text()
+        up.process.send_signal(signal.SIGINT)
+        assert up.process.wait(timeout=within(60)) == 0
+    finally:
+        up.process.kill()
+        up.process.wait()
+
+
+#: {part: words of the command line of its process}; of the web server, one that answers.
+PARTS = {"web": ("wms.web",), "control": ("control",), "sites": ("sites",), "beat": ("beat",)}
+
+
+def both_workers_have_reported(directory: Path) -> bool:
+    """Return whether beat and both workers run, since this start."""
+    variables = dict(line.split("=", 1) for line in (directory / "environment").read_text().splitlines())
+    since_start = "SELECT count(*) FROM kernel_liveness WHERE reported_at > pg_postmaster_start_time()"
+    with psycopg.connect(variables["WMS_DATABASE_URL"]) as connection:
+        return connection.execute(since_start).fetchall() == [(2,)]
+
+
+def process_of(up: Up, *words: str) -> psutil.Process | None:
+    """Return the running process of a part; of the web server, the one that answers."""
+    for part in psutil.Process(up.process.pid).children():
+        with suppress(psutil.Error):
+            if set(words) <= set(part.cmdline()):
+                return next(iter(part.children()), None) if "wms.web" in words else part
+    return None
 
 
 def test_an_interrupt_while_starting_leaves_nothing(up: Up, directory: Path) -> None:

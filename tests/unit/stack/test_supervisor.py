@@ -3,18 +3,30 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
 
+from wms.kernel.pulse import VARIABLE
 from wms.stack.launch import launched
 from wms.stack.output import Output
 from wms.stack.parts import ActivityPart, CallPart, CommandPart, ServicePart, Stage
+from wms.stack.pulses import SILENT_LOOKS, Pulses
 from wms.stack.supervisor import CommandPartFailedError, ServiceFailedError, Supervisor
+
+
+@pytest.fixture
+def socket() -> Iterator[Path]:
+    """Return the path of a socket, short enough for one."""
+    with TemporaryDirectory(dir="/tmp") as directory:
+        yield Path(directory) / "pulses"
 
 
 class Recorder(Output):
@@ -181,6 +193,101 @@ def test_a_service_that_hangs_is_reported_until_it_works_again(tmp_path: Path) -
 
     assert output.lines[0] == "web      | has not worked for 0 s; it hangs or waits for another part"
     assert output.lines[-1] == "web      | works again, after 0 s"
+
+
+def pulsing(name: str, script: str, socket: Path) -> ServicePart:
+    """Return a service that is a Python program, with the function that sends a pulse."""
+    program = f"import os, signal, time\nfrom pathlib import Path\nfrom wms.kernel.pulse import send\n{script}"
+    environment = {**os.environ, VARIABLE: str(socket)}
+    return ServicePart(name=name, command=launched([sys.executable, "-c", program]), environment=environment)
+
+
+def run_with_pulses(part: ServicePart, socket: Path, output: Output) -> list[str]:
+    """Run a service until it interrupts; return the alarms."""
+    alarms: list[str] = []
+
+    async def supervise() -> None:
+        pulses = Pulses()
+        with closing(await pulses.listen(socket)):
+            await Supervisor(
+                stages=[[part]],
+                output=output,
+                announce=lambda: None,
+                watch_every_s=0.1,
+                pulses=pulses,
+                alarm=alarms.append,
+            ).run()
+
+    asyncio.run(supervise())
+    return alarms
+
+
+def test_a_service_without_a_pulse_is_started_again_and_operators_are_told(socket: Path, tmp_path: Path) -> None:
+    output = Recorder(interrupt_at="second time")
+    number = tmp_path / "number"
+    script = f"""
+if Path({str(number)!r}).exists():
+    print("second time", flush=True)
+    time.sleep(60)
+Path({str(number)!r}).write_text(str(os.getpid()))
+send()
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+    alarms = run_with_pulses(pulsing("beat", script, socket), socket, output)
+
+    hangs = f"process {number.read_text()} hangs: it has sent no pulse for 1 s; it is ended and started again"
+    assert f"beat     | {hangs}" in output.lines
+    assert output.lines[-1] == "beat     | second time"
+    assert f"beat {hangs}." in alarms
+    assert "beat ended with signal SIGKILL; it is started again in 0.5 s." in alarms
+
+
+def test_of_several_processes_only_silent_ones_are_ended_and_not_too_many(socket: Path) -> None:
+    """A web server, each of whose processes sends one pulse and hangs, though its own goes on."""
+    output = Recorder(interrupt_at="this one is left")
+    script = """
+children = {}
+while True:
+    send()
+    while len(children) < 4:
+        child = os.fork()
+        if not child:
+            send()
+            time.sleep(60)
+        children[child] = True
+    ended, _ = os.waitpid(-1, os.WNOHANG)
+    if ended:
+        print("ended", flush=True)
+    time.sleep(0.02)
+"""
+    run_with_pulses(pulsing("web", script, socket), socket, output)
+
+    assert sum("it is ended and started again" in line for line in output.lines) == 3
+    assert output.lines[-1].endswith("; 3 were ended in 10 minutes, and this one is left")
+    assert not any("ended with" in line for line in output.lines)
+
+
+def test_a_service_that_goes_on_to_send_pulses_is_left_alone(socket: Path) -> None:
+    output = Recorder(interrupt_at="enough")
+    script = "for look in range(100):\n    send()\n    time.sleep(0.02)\nprint('enough', flush=True)\ntime.sleep(60)"
+
+    run_with_pulses(pulsing("web", script, socket), socket, output)
+
+    assert output.lines == ["web      | enough"]
+
+
+def test_processes_of_others_and_looks_after_a_pause_do_not_count() -> None:
+    pulses = Pulses()
+    own = os.getpgid(0)
+    pulses.datagram_received(b"%d" % os.getpid(), None)
+    pulses.datagram_received(b"1", None)
+    pulses.datagram_received(b"no number", None)
+    for _ in range(SILENT_LOOKS):
+        assert pulses.silent(own) == []
+    pulses.forgive()
+    for _ in range(SILENT_LOOKS):
+        assert pulses.silent(own) == []
+    assert pulses.silent(own) == [os.getpid()]
 
 
 def test_an_interrupt_while_starting_stops_what_has_been_started(tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""The pulses of the system's processes, as the supervisor hears them."""
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+#: Looks in a row, ten seconds apart, at which a process had sent no pulse. Looks are counted, not seconds: no process
+#: is silent because the machine was suspended, or too busy for its supervisor.
+SILENT_LOOKS: Final = 6
+
+
+class Pulses(asyncio.DatagramProtocol):
+    """The processes that have sent a pulse, and how often they were silent since."""
+
+    def __init__(self) -> None:
+        #: {number of the process: looks in a row without a pulse}.
+        self._silent_looks: dict[int, int] = {}
+
+    async def listen(self, path: Path) -> asyncio.BaseTransport:
+        """Hear the pulses that are sent to a new socket of this path, until the returned transport is closed."""
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: self, local_addr=str(path), family=socket.AF_UNIX
+        )
+        return transport
+
+    def datagram_received(self, data: bytes, _address: object) -> None:
+        """Note a pulse."""
+        with suppress(ValueError):
+            self._silent_looks[int(data)] = 0
+
+    def silent(self, group: int) -> Sequence[int]:
+        """Look at the processes of a process group that pulse; return those that have been silent too often."""
+        silent = []
+        for process, looks in tuple(self._silent_looks.items()):
+            in_group = _group_of(process)
+            if in_group == group:
+                self._silent_looks[process] = looks + 1
+                if looks >= SILENT_LOOKS:
+                    silent.append(process)
+            elif in_group is None:
+                del self._silent_looks[process]
+        return silent
+
+    def forgive(self) -> None:
+        """Begin to count anew: the supervisor itself did not run."""
+        self._silent_looks = dict.fromkeys(self._silent_looks, 0)
+
+    def forget(self, process: int) -> None:
+        """Stop watching a process."""
+        self._silent_looks.pop(process, None)
+
+
+class Recent:
+    """Moments of the last *seconds*."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._moments: deque[float] = deque()
+
+    def add(self) -> int:
+        """Add this moment; return how many there are."""
+        self._moments.append(monotonic())
+        return self.count()
+
+    def count(self) -> int:
+        """Return how many there are."""
+        while self._moments and monotonic() - self._moments[0] > self._seconds:
+            self._moments.popleft()
+        return len(self._moments)
+
+
+def _group_of(process: int) -> int | None:
+    """Return the process group; None if the process has ended."""
+    try:
+        return os.getpgid(process)
+    except OSError:
+        return None
