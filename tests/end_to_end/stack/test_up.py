@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -176,7 +177,7 @@ PARTS = {"web": ("wms.web",), "control": ("control",), "sites": ("sites",), "bea
 
 def both_workers_have_reported(directory: Path) -> bool:
     """Return whether beat and both workers run, since this start."""
-    variables = dict(line.split("=", 1) for line in (directory / "environment").read_text().splitlines())
+    variables = dict(word.split("=", 1) for word in shlex.split((directory / "environment").read_text()))
     since_start = "SELECT count(*) FROM kernel_liveness WHERE reported_at > pg_postmaster_start_time()"
     with psycopg.connect(variables["WMS_DATABASE_URL"]) as connection:
         return connection.execute(since_start).fetchall() == [(2,)]
