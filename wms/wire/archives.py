@@ -5,14 +5,13 @@ The reader goes forward only, in bounded memory and time. Whether a member is ac
 
 from __future__ import annotations
 
-import gzip
 import io
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
-from typing import IO, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 #: Members of one archive.
 MAX_MEMBERS = 10_000
@@ -40,6 +39,12 @@ CHUNK_BYTES = 64 * 1024
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 #: Beginning of content that is compressed by gzip.
 GZIP = b"\x1f\x8b"
+#: Streams in one compressed archive, which parallel compressors write; each costs as much as a member.
+MAX_STREAMS = 10_000
+#: Unpacked bytes per packed byte, which gzip never exceeds; bzip2 packs 200 MB of zeros into 200 bytes.
+UNPACKED_BYTES_OF_PACKED_BYTE = 1100
+#: Unpacked bytes of any archive, however small: xz and bzip2 pack empty files well, too.
+SMALL_ARCHIVE_UNPACKED_BYTES = 16 * 1024 * 1024
 #: End of an archive, after its last member.
 END = bytes(2 * tarfile.BLOCKSIZE)
 _TOO_LARGE_HEADERS = (
@@ -62,6 +67,10 @@ class TooManyAttributesError(ArchiveError):
 
 class TooLargeHeadersError(ArchiveError):
     """Reading its headers would take too much time or memory."""
+
+
+class TooCompressedError(ArchiveError):
+    """It unpacks to more than an archive of its size may, or has too many streams: reading it would take too long."""
 
 
 class MemberKind(Enum):
@@ -95,6 +104,25 @@ class Readable(Protocol):
         """Return at most *size* bytes; none at the end."""
 
 
+class Decoder(Protocol):
+    """Unpacks one stream; the decompressors of bz2 and lzma have the same methods."""
+
+    @property
+    def eof(self) -> bool:
+        """Return whether the stream has ended."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Return whether nothing more can be unpacked without more input."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """Return what was found behind the end of the stream."""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Return at most *max_length* unpacked bytes, perhaps none."""
+
+
 # ---- Paths -----------------------------------------------------------------------------------------------------------
 
 
@@ -120,10 +148,97 @@ def may_lead_out(target: Sequence[str], *, depth: int) -> bool:
 # ---- Reader ----------------------------------------------------------------------------------------------------------
 
 
+class _Streams(io.RawIOBase):
+    """The unpacked content of a compressed file, for ``streams``."""
+
+    def __init__(self, packed: IO[bytes], new_decoder: Callable[[], Decoder], damage: type[Exception]) -> None:
+        packed.seek(0)
+        self._packed = packed
+        self._new_decoder = new_decoder
+        self._damage = damage
+        self._decoder = new_decoder()
+        self._streams_left = MAX_STREAMS - 1
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - the standard library's
+        unpacked = self._next(len(buffer))
+        buffer[: len(unpacked)] = unpacked
+        return len(unpacked)
+
+    def _next(self, size: int) -> bytes:
+        while True:
+            packed = b""
+            if self._decoder.eof:
+                packed = self._begin_stream()
+                if not packed:
+                    return b""
+            elif self._decoder.needs_input:
+                packed = self._packed.read(CHUNK_BYTES)
+                if not packed:
+                    raise EOFError("the compressed data end too early")
+            try:
+                unpacked = self._decoder.decompress(packed, size)
+            except self._damage as error:
+                raise ValueError(str(error)) from error
+            if unpacked:
+                return unpacked
+
+    def _begin_stream(self) -> bytes:
+        """Return the first bytes of the next stream, behind zeros that fill up; none: there is none."""
+        packed = self._decoder.unused_data.lstrip(b"\0")
+        while not packed:
+            chunk = self._packed.read(CHUNK_BYTES)
+            if not chunk:
+                return b""
+            packed = chunk.lstrip(b"\0")
+        if not self._streams_left:
+            raise TooCompressedError(f"The archive has more than {MAX_STREAMS} compressed streams; pack it as one.")
+        self._streams_left -= 1
+        self._decoder = self._new_decoder()
+        return packed
+
+
+def streams(packed: IO[bytes], new_decoder: Callable[[], Decoder], *, damage: type[Exception]) -> Readable:
+    """Return the unpacked content of a compressed file, which may have several streams, at most MAX_STREAMS.
+
+    The files of the standard library read any number of streams: a megabyte of empty ones takes them 0.3 s, in which
+    other threads hardly run. Reading raises TooCompressedError, EOFError, and ValueError for *damage*.
+
+    Args:
+        packed: is read from its start.
+        new_decoder: makes the decoder of a stream.
+        damage: what the decoder raises.
+    """
+    return io.BufferedReader(_Streams(packed, new_decoder, damage), CHUNK_BYTES)
+
+
+class _GzipDecoder:
+    """A decoder of one stream of gzip."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(wbits=31)  # with gzip's header and checksum
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        unpacked = self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
+        # A part that is full may have more behind it, in zlib's memory.
+        self.needs_input = not self._stream.unconsumed_tail and len(unpacked) < max_length
+        return unpacked
+
+
 def gunzipped(content: IO[bytes]) -> Readable:
     """Return the unpacked content of a .gz file."""
-    content.seek(0)
-    return gzip.GzipFile(fileobj=content)
+    return streams(content, _GzipDecoder, damage=zlib.error)
 
 
 class ArchiveReader:
@@ -138,7 +253,11 @@ class ArchiveReader:
 
     def __init__(self, content: IO[bytes], *, unpacked: Callable[[IO[bytes]], Readable] = gunzipped) -> None:
         packed_bytes = content.seek(0, io.SEEK_END)
-        self._source = _ForwardFile(unpacked(content), max_bytes=most_header_bytes(packed_bytes))
+        self._source = _ForwardFile(
+            unpacked(content),
+            max_bytes=most_header_bytes(packed_bytes),
+            max_unpacked_bytes=SMALL_ARCHIVE_UNPACKED_BYTES + UNPACKED_BYTES_OF_PACKED_BYTE * packed_bytes,
+        )
         self._size_bytes = 0
 
     def __iter__(self) -> Iterator[Member]:
@@ -176,7 +295,9 @@ def first_block(unpacked: Readable) -> bytes:
         DamagedError: it cannot be read.
     """
     with _damage():
-        return _ForwardFile(unpacked, max_bytes=tarfile.BLOCKSIZE).read(tarfile.BLOCKSIZE)
+        return _ForwardFile(unpacked, max_bytes=tarfile.BLOCKSIZE, max_unpacked_bytes=tarfile.BLOCKSIZE).read(
+            tarfile.BLOCKSIZE
+        )
 
 
 @contextmanager
@@ -188,7 +309,7 @@ def _damage() -> Iterator[None]:
         if error.errno is not None:  # of the file itself
             raise
         raise DamagedError(str(error)) from error
-    except (tarfile.TarError, EOFError, ValueError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, ValueError) as error:
         raise DamagedError(str(error)) from error
 
 
@@ -228,9 +349,10 @@ class _ForwardFile:
     seek() skips the data of members, which do not count; all that is read is header.
     """
 
-    def __init__(self, source: Readable, *, max_bytes: int) -> None:
+    def __init__(self, source: Readable, *, max_bytes: int, max_unpacked_bytes: int) -> None:
         self._source = source
         self._position = 0
+        self._max_unpacked_bytes = max_unpacked_bytes
         self._left_bytes = max_bytes
         self._left_of_member_bytes = MAX_HEADER_BYTES
         self.last_read = b""
@@ -258,10 +380,8 @@ class _ForwardFile:
         if position < self._position:
             raise tarfile.ReadError("the archive leads backwards")
         while self._position < position:
-            skipped = self._source.read(min(CHUNK_BYTES, position - self._position))
-            if not skipped:
+            if not self._next(min(CHUNK_BYTES, position - self._position)):
                 return
-            self._position += len(skipped)
 
     def read(self, size: int) -> bytes:
         """Return *size* bytes, fewer only at the end."""
@@ -270,22 +390,34 @@ class _ForwardFile:
         self.count(size)
         self._left_of_member_bytes -= size
         parts = []
-        while size and (part := self._source.read(size)):
+        while size and (part := self._next(size)):
             parts.append(part)
             size -= len(part)
-            self._position += len(part)
         self.last_read = b"".join(parts)
         return self.last_read
 
     def data(self, size: int) -> Iterator[bytes]:
         """Yield the next *size* bytes, which are not counted as header, in chunks."""
         while size > 0:
-            chunk = self._source.read(min(CHUNK_BYTES, size))
+            chunk = self._next(min(CHUNK_BYTES, size))
             if not chunk:
                 raise EOFError("the archive is cut off")
-            self._position += len(chunk)
             size -= len(chunk)
             yield chunk
+
+    def _next(self, size: int) -> bytes:
+        """Return at most *size* bytes of the source; none at its end.
+
+        Raises:
+            TooCompressedError: it has more than an archive of its size may have.
+        """
+        part = self._source.read(size)
+        self._position += len(part)
+        if self._position > self._max_unpacked_bytes:
+            raise TooCompressedError(
+                f"The archive unpacks to more than {UNPACKED_BYTES_OF_PACKED_BYTE} times its size; pack it with gzip."
+            )
+        return part
 
     def write(self, _data: bytes) -> None:
         """Refuse: the archive is read-only; the type of tarfile requires the method."""

@@ -1,10 +1,12 @@
 """The rules for members of archives, and reading real archives, compared with a real unpacking."""
 
+import bz2
 import errno
 import gzip
 import io
+import lzma
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,19 @@ from wms.jobs.domain.archives import (
     flaw_of_name,
 )
 from wms.jobs.services.archives import check_output_archive, is_safe_archive
-from wms.wire.archives import END, MAX_DEPTH, MAX_MEMBERS, ArchiveReader, Member, MemberKind, blocks_of
+from wms.wire.archives import (
+    END,
+    MAX_DEPTH,
+    MAX_MEMBERS,
+    MAX_STREAMS,
+    SMALL_ARCHIVE_UNPACKED_BYTES,
+    ArchiveReader,
+    Member,
+    MemberKind,
+    TooCompressedError,
+    blocks_of,
+)
+from wms.wire.compressions import unpacked
 
 FILE, DIRECTORY, SYMLINK, HARD_LINK, SPECIAL = MemberKind
 
@@ -234,3 +248,23 @@ def test_an_archive_of_as_many_equal_files_as_allowed_is_accepted(name: str) -> 
 
     check_output_archive(io.BytesIO(content), max_unpacked_bytes=1)
     assert is_safe_archive(io.BytesIO(content), max_unpacked_bytes=1)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_archives_may_have_many_compressed_streams_but_not_any_number(pack: Callable[[bytes], bytes]) -> None:
+    last = pack(b"".join(blocks_of(file("a"), [b"x"])) + END)
+    many = io.BytesIO(pack(b"") * (MAX_STREAMS - 1) + last + bytes(100_000))
+    assert [member.name for member in ArchiveReader(many, unpacked=unpacked)] == ["a"]
+    too_many = io.BytesIO(pack(b"") * (2 * MAX_STREAMS) + last)
+    with pytest.raises(TooCompressedError, match="streams"):
+        list(ArchiveReader(too_many, unpacked=unpacked))
+    assert too_many.tell() < len(too_many.getvalue())
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress])
+def test_what_unpacks_to_far_more_than_gzip_could_pack_is_refused(pack: Callable[[bytes], bytes]) -> None:
+    zeros = file("a", size_bytes=SMALL_ARCHIVE_UNPACKED_BYTES + 5 * 1024 * 1024)
+    content = b"".join(blocks_of(zeros, [bytes(zeros.size_bytes)])) + END
+    assert is_safe_archive(io.BytesIO(gzip.compress(content)), max_unpacked_bytes=len(content))
+    with pytest.raises(SandboxTooLargeError, match="pack it with gzip"):
+        is_safe_archive(io.BytesIO(pack(content)), max_unpacked_bytes=len(content))

@@ -10,9 +10,11 @@ from wms.kernel.errors import RejectedError
 from wms.wire.archives import (
     GZIP,
     MAX_MEMBERS,
+    ArchiveError,
     ArchiveReader,
     DamagedError,
     Member,
+    TooCompressedError,
     TooLargeHeadersError,
     TooManyAttributesError,
     first_block,
@@ -100,7 +102,7 @@ def _refusals(damaged: str) -> Iterator[None]:
     """Refuse an archive that cannot be read, a damaged one with this sentence."""
     try:
         yield
-    except TooLargeHeadersError as error:
+    except (TooLargeHeadersError, TooCompressedError) as error:
         raise SandboxTooLargeError(str(error)) from error
     except TooManyAttributesError as error:
         raise UnsafeArchiveError(str(error)) from error
@@ -111,7 +113,7 @@ def _refusals(damaged: str) -> Iterator[None]:
 def _first_block(content: IO[bytes]) -> bytes:
     try:
         return first_block(unpacked(content))
-    except (DamagedError, OSError):
+    except (ArchiveError, OSError):
         return b""
 
 
