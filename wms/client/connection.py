@@ -174,7 +174,15 @@ class Connection:
         except ShorterFileError as error:
             raise WrongUsageError(f"{file} became shorter while it was sent; try again.") from error
 
-    def download(self, path: str, target: Path, *, query: Query | None = None, on_bytes: OnBytes | None = None) -> None:
+    def download(
+        self,
+        path: str,
+        target: Path,
+        *,
+        query: Query | None = None,
+        on_bytes: OnBytes | None = None,
+        most_bytes: int | None = None,
+    ) -> None:
         """Write the answer to the file *target*, which appears or changes when it is complete.
 
         What has arrived is kept beside it; a later call continues there, if the server identifies the version.
@@ -184,16 +192,20 @@ class Connection:
             target: in a directory that exists.
             query: the query parameters.
             on_bytes: called with (bytes that are there, bytes of the whole file or None).
+            most_bytes: largest file that is accepted; None: any.
 
         Raises:
             WrongUsageError: the file cannot be written.
+            TooLargeDownloadError: it is larger than *most_bytes*; nothing of it is kept.
         """
         address = _with_query(path, query)
 
         def open_answer(headers: Mapping[str, str]) -> AbstractContextManager[HTTPResponse]:
             return self._open(_Request("GET", address, headers={"Accept": "*/*", **headers}))
 
-        Download(target, open_answer=open_answer, on_bytes=on_bytes).run(Retries(total_s=self.retry_s))
+        Download(target, open_answer=open_answer, on_bytes=on_bytes, most_bytes=most_bytes).run(
+            Retries(total_s=self.retry_s)
+        )
 
     def lines(self, path: str, *, query: Query | None = None) -> Iterator[Record]:
         """Yield the objects of an answer in JSON lines, as they arrive; empty lines keep the connection alive.

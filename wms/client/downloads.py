@@ -9,7 +9,7 @@ from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
-from .errors import NotReachableError, ServerRefusedError, WrongUsageError
+from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
 from .retries import Retries
 
 _CHUNK_BYTES = 256 * 1024
@@ -22,6 +22,12 @@ Opener = Callable[[Mapping[str, str]], AbstractContextManager[HTTPResponse]]
 OnBytes = Callable[[int, "int | None"], None]
 
 
+class TooLargeDownloadError(ClientError):
+    """The server sends more than was to be accepted."""
+
+    code = "too_large"
+
+
 class Download:
     """One download. Until it is complete the file is beside its place, named after its version (ETag).
 
@@ -30,6 +36,7 @@ class Download:
         open_answer: sends the request.
         on_bytes: called with each part that arrives.
         accept: called with the complete file, before it gets its place; raises an error if it is not the right one.
+        most_bytes: largest file that is accepted; None: any.
     """
 
     def __init__(
@@ -39,11 +46,13 @@ class Download:
         open_answer: Opener,
         on_bytes: OnBytes | None = None,
         accept: Callable[[Path], None] | None = None,
+        most_bytes: int | None = None,
     ) -> None:
         self._target = target
         self._open_answer = open_answer
         self._on_bytes = on_bytes
         self._accept = accept
+        self._accepted_bytes = float("inf") if most_bytes is None else most_bytes
         self._most_bytes = 0
 
     def run(self, retries: Retries) -> None:
@@ -53,6 +62,7 @@ class Download:
             ServerRefusedError: the server refuses it.
             NotReachableError: no more of it arrives.
             WrongUsageError: the file cannot be written.
+            TooLargeDownloadError: it has more than the accepted bytes; nothing of it is kept.
         """
         try:
             while not self._attempt(retries):
@@ -95,9 +105,11 @@ class Download:
         begin = have
         with part.open("r+b" if have else "wb") as file:
             file.seek(have)
+            self._refuse_too_large(whole or have)
             for chunk in _chunks(response):
                 file.write(chunk)
                 have += len(chunk)
+                self._refuse_too_large(have)
                 # What arrives again, of a version that cannot be continued, is no progress.
                 if have > self._most_bytes:
                     self._most_bytes = have
@@ -107,6 +119,11 @@ class Download:
         # A connection that ends early looks like the end of the answer, and headers that break off like an empty one.
         if have != whole if whole is not None else have == begin:
             raise NotReachableError(f"{self._target.name} did not arrive whole ({have} bytes did); try again.")
+
+    def _refuse_too_large(self, size_bytes: int) -> None:
+        if size_bytes > self._accepted_bytes:
+            self._remove_parts()
+            raise TooLargeDownloadError(f"{self._target.name} has more than {self._accepted_bytes} bytes.")
 
     def _finish(self, part: Path) -> None:
         if self._accept is not None:

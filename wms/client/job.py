@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
 from .connection import Connection, Record
-from .outputs import fetch_output
+from .outputs import MOST_MB, fetch_output
 from .wire.protocol import API_V1
 
 if TYPE_CHECKING:
@@ -82,17 +82,21 @@ class Job:
         """Return the last lines that it has written: ``std_output``, ``std_error``, ``reported_at``."""
         return self._connection.get(f"{self._path()}peek/", expects="std_output")
 
-    def output(self, directory: str | Path, *, on_bytes: OnBytes | None = None) -> Path | None:
+    def output(self, directory: str | Path, *, on_bytes: OnBytes | None = None, most_mb: int = MOST_MB) -> Path | None:
         """Download its output sandbox and unpack it into *directory*, which is made if missing.
 
         Args:
             directory: files in it are replaced by those of the job with the same name.
             on_bytes: as of ``Connection.download``.
+            most_mb: largest output, packed or unpacked, that is fetched.
 
         Returns:
             The directory, or None if the job has no output (yet).
+
+        Raises:
+            OutputTooLargeError: it is larger than *most_mb*.
         """
-        return fetch_output(self._connection, self.id, Path(directory), on_bytes=on_bytes)
+        return fetch_output(self._connection, self.id, Path(directory), on_bytes=on_bytes, most_mb=most_mb)
 
     def kill(self) -> Job:
         """Kill it; a pilot that runs it stops it."""

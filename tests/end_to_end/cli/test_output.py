@@ -4,18 +4,23 @@ import io
 import tarfile
 import threading
 from pathlib import Path
+from random import Random
 
 import pytest
 from django.db import connection
 from django.utils import timezone
+from pytest_django.live_server_helper import LiveServer
 
 from tests.end_to_end.cli.conftest import SampleData, Wms
-from tests.factories import make_job, make_submission
+from tests.factories import make_job, make_submission, make_token
 from tests.pace import wait_for
+from wms.client import Client
 from wms.client.commands.output import added
+from wms.client.outputs import OutputTooLargeError
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, OutputTail, Submission
 from wms.jobs.services import sandboxes
+from wms.wire.archives import MAX_MEMBERS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,6 +37,13 @@ def with_output(sample: SampleData, text: bytes = b"hello\n", submission: Submis
     job.output_sandbox = sandboxes.store_output(job, content=packed, now=timezone.now())
     job.save(update_fields=["output_sandbox"])
     return job
+
+
+def replace_stored(store: Path, content: bytes) -> None:
+    """Replace the only stored sandbox, as a server could whose checks are not those of this one."""
+    (stored,) = (path for path in store.rglob("*") if path.is_file())
+    stored.chmod(0o600)
+    stored.write_bytes(content)
 
 
 def test_an_output_becomes_a_directory(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
@@ -84,15 +96,44 @@ def test_a_hostile_archive_writes_nothing_outside_its_directory(sample: SampleDa
         link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
         tar.addfile(link)
         tar.addfile(tarfile.TarInfo("../outside"))
-    (stored,) = (path for path in (tmp_path / "s").rglob("*") if path.is_file())
-    stored.chmod(0o600)
-    stored.write_bytes(packed.getvalue())
+    replace_stored(tmp_path / "s", packed.getvalue())
     target = tmp_path / "o"
     ran = wms("output", job.pk, "-d", target)
     assert ran.code == 1
     assert "outside its directory" in ran.err
     assert not (tmp_path / "outside").exists()
     assert not (target / str(job.pk)).exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        pytest.param(bytes(2_000_001), "more than 2 MB", id="unpacked"),
+        pytest.param(Random(1).randbytes(2_000_001), "more than 2 MB", id="packed"),
+        pytest.param(b"", f"more than {MAX_MEMBERS} files", id="members"),
+    ],
+)
+def test_an_output_is_fetched_up_to_the_size_that_its_user_allows(
+    sample: SampleData, wms: Wms, live_server: LiveServer, tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    job = with_output(sample)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for number in range(1 if content else MAX_MEMBERS + 1):
+            entry = tarfile.TarInfo(f"f{number}")
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    replace_stored(tmp_path / "s", packed.getvalue())
+    target = tmp_path / "o"
+    ran = wms("output", job.pk, "-d", target, "--max-size", "2")
+    assert (ran.code, sentence in ran.err) == (1, True), ran.err
+    fetched = Client(live_server.url, str(make_token(sample.alice))).job(job.pk)
+    with pytest.raises(OutputTooLargeError, match=sentence):
+        fetched.output(target, most_mb=2)
+    assert list(target.iterdir()) == []
+    if content:
+        wms("output", job.pk, "-d", target, "--max-size", "3MB")
+        assert (target / str(job.pk) / "f0").read_bytes() == content
 
 
 def test_logs_are_the_last_lines(sample: SampleData, wms: Wms) -> None:

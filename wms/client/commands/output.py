@@ -10,13 +10,13 @@ from pathlib import Path
 
 from ..connection import Record
 from ..errors import ClientError, Exit, ServerRefusedError, WrongUsageError
-from ..outputs import leads_out, write
+from ..outputs import MOST_MB, bounded, download_output, leads_out, write
 from ..terminal.console import Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from ..wire.archives import ArchiveError, ArchiveReader
 from ..wire.protocol import API_V1
-from .arguments import job_id
+from .arguments import job_id, megabytes
 from .command import Command, CommandOutput, CommandSession, about_job, make_directory
 from .selection import add_selection, jobs_of, selection_in
 
@@ -43,6 +43,13 @@ def _configure_output(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--archive", action="store_true", help="keep the .tar.gz instead of a directory")
     parser.add_argument("--force", action="store_true", help="fetch again what is there")
+    parser.add_argument(
+        "--max-size",
+        type=megabytes,
+        default=MOST_MB,
+        metavar="MB",
+        help=f"largest output of one job, packed or unpacked, such as 5GB; default: {MOST_MB}",
+    )
 
 
 def _output(options: Namespace, session: CommandSession) -> CommandOutput:
@@ -56,7 +63,7 @@ def _output(options: Namespace, session: CommandSession) -> CommandOutput:
         elif target.exists() and not options.force:
             there.append(job["id"])
         else:
-            _fetch(job["id"], target, session)
+            _fetch(job["id"], target, session, most_mb=options.max_size)
             fetched.append(job["id"])
             if session.console.is_terminal:
                 sys.stderr.write(f"\r{len(fetched)} fetched\x1b[K")
@@ -86,16 +93,16 @@ def _output(options: Namespace, session: CommandSession) -> CommandOutput:
     return CommandOutput(data, parts)
 
 
-def _fetch(number: int, target: Path, session: CommandSession) -> None:
+def _fetch(number: int, target: Path, session: CommandSession, *, most_mb: int) -> None:
     """Fetch the output of a job; its place is empty, or as it was, until all of it is there."""
     archive = target if target.name.endswith(".tar.gz") else target.with_name(f".{number}.tar.gz")
-    session.server.download(f"{API_V1}jobs/{number}/output/", archive)
+    download_output(session.server, number, archive, most_mb=most_mb)
     if archive == target:
         return
     unpacked = target.with_name(f".{number}.unpacked")
     shutil.rmtree(unpacked, ignore_errors=True)
     try:
-        _unpack(archive, unpacked)
+        _unpack(archive, unpacked, most_mb=most_mb)
         if target.exists():
             shutil.rmtree(target)
         unpacked.replace(target)
@@ -103,15 +110,15 @@ def _fetch(number: int, target: Path, session: CommandSession) -> None:
         raise BadArchiveError(f"The output of job {number} cannot be unpacked into {target} ({error}).") from error
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
-    archive.unlink()
+        archive.unlink()
 
 
-def _unpack(archive: Path, directory: Path) -> None:
+def _unpack(archive: Path, directory: Path, *, most_mb: int) -> None:
     """Write the ordinary files of an archive below a directory; nothing outside it, and no links."""
     directory.mkdir()
     with archive.open("rb") as content:
         reader = ArchiveReader(content)
-        for member in reader:
+        for member in bounded(reader, most_mb=most_mb):
             if leads_out(member.name):
                 raise BadArchiveError(
                     f"The archive has a file outside its directory, {plain(member.name)}; not unpacked."
