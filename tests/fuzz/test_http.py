@@ -33,7 +33,7 @@ RAW: Final[dict[str, tuple[bytes, str, int, str]]] = {
     "multipart": (b"--x--", "multipart/form-data; boundary=x", 415, "unsupported_media_type"),
     "plain text": (b"{}", "text/plain", 415, "unsupported_media_type"),
     "nonsense": (b"{}", "\xff/;;=", 415, "unsupported_media_type"),
-    "another charset": (b"{}", f"{JSON}; charset=latin-1", 400, "invalid_json"),
+    "another charset": (b"{}", f"{JSON}; charset=latin-1", 415, "unsupported_media_type"),
 }
 #: Where a list, a number and the like are refused as the body, not in a field.
 NO_OBJECT: Final = (b"[]", b"[{}]", b"5", b"1.5", b'"text"', b"true", b"null", b"")

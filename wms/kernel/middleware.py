@@ -26,6 +26,8 @@ from wms.wire.protocol import API_V1
 NOT_KEPT = "private, no-store"
 #: Methods for which a client may be redirected safely.
 READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+#: Charsets that are UTF-8, or part of it.
+_UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 #: Addresses for monitoring (wms.kernel.urls).
 _PROBES: Final = frozenset({"/healthz", "/readyz"})
 #: Begins the User-Agent of the client, also in programs that use its library; its version follows.
@@ -86,6 +88,9 @@ class StrictRequests:
 
     A NUL character in the path or the query string is 400: PostgreSQL stores none, so a look-up would fail as 500.
 
+    Another charset than UTF-8 is 415: Django would decode forms and the query string by any codec of Python, and
+    punycode takes hours for a megabyte.
+
     An address below /api/ without a version is 404, unless it is of those for old agents (ADR 52); whatever the method
     and the body, the answer names the new address.
 
@@ -108,6 +113,11 @@ class StrictRequests:
             if not request.path.startswith(API):
                 raise BadRequest(detail)
             return api_error(HTTPStatus.BAD_REQUEST, "bad_request", detail)
+        if request.encoding is not None and request.encoding.lower() not in _UTF_8:
+            detail = f'The charset "{request.encoding[:40]}" of a body is not accepted; send UTF-8.'
+            if not request.path.startswith(API):
+                raise BadRequest(detail)
+            return api_error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
         if is_retired(request.path):
             return no_such_address(request.path)
         if not request.path.startswith(API):

@@ -186,7 +186,4 @@ class StrictJSONParser(JSONParser):
         parser_context: Mapping[str, object] | None = None,
     ) -> Any:  # noqa: ANN401 - any JSON value; serializers check its type
         """Return the value of the body."""
-        encoding = str((parser_context or {}).get("encoding", "utf-8"))
-        if encoding.lower().replace("_", "-") not in {"utf-8", "utf8", "us-ascii", "ascii"}:
-            raise InvalidJSONError(f'The charset "{encoding[:40]}" is not accepted; send UTF-8.')
         return load_json(stream.read())
