@@ -27,7 +27,9 @@ from pytest_django import Settings
 
 from tests.pace import wait_for, within
 from tests.serving import LoopbackServer
+from wms.accounts.models import User
 from wms.accounts.oidc.connection import forget_documents
+from wms.accounts.services import second_factors
 
 CLIENT_ID: Final = "wms"
 CLIENT_SECRET: Final = "not-a-secret-of-anybody"
@@ -294,6 +296,14 @@ def back_from(address: str) -> str:
     assert response.status_code == 302, response.text
     back = urlsplit(response.headers["Location"])
     return f"{back.path}?{back.query}"
+
+
+def log_in_without_provider(browser: Client, user: User) -> None:
+    """Log in as *user*, as if a provider had authenticated them just now."""
+    browser.force_login(user)
+    session = browser.session
+    session[second_factors._LOGGED_IN_AT] = time.time()
+    session.save()
 
 
 def log_in(browser: Client, *, next_url: str = "") -> Any:

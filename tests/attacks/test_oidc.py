@@ -245,7 +245,7 @@ def test_an_account_of_one_user_is_not_connected_to_another(provider: ScriptedPr
     owner = SocialAccount.objects.get().user
     mallory = make_user(username="mallory")
     browser = Client()
-    browser.force_login(mallory)
+    oidc.log_in_without_provider(browser, mallory)
     browser.get(oidc.back_from(oidc.begin(browser, page=f"/accounts/oidc/{ID}/connect/")))
     assert SocialAccount.objects.get().user == owner
     assert not Membership.objects.filter(user=mallory).exists()
@@ -255,7 +255,7 @@ def test_an_account_of_one_user_is_not_connected_to_another(provider: ScriptedPr
 def test_an_account_of_another_user_cannot_be_disconnected(provider: ScriptedProvider) -> None:
     account = SocialAccount.objects.create(user=make_user(password="x"), provider=provider.url, uid="x")
     browser = Client()
-    browser.force_login(make_user())
+    oidc.log_in_without_provider(browser, make_user())
     assert browser.post(f"/accounts/connected/{account.pk}/disconnect/").status_code == 404
     assert SocialAccount.objects.exists()
 

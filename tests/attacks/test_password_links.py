@@ -102,6 +102,18 @@ def test_a_newer_link_ends_an_older_one(operator: Client, alice: User) -> None:
     assert use(newer) == 302
 
 
+def test_whoever_knew_the_session_before_the_link_sets_no_password(operator: Client, alice: User) -> None:
+    victim, attacker = Client(), Client()
+    session = victim.session  # planted by the attacker
+    session["planted"] = True
+    session.save()
+    attacker.cookies["wms_session"] = victim.cookies["wms_session"].value
+    victim.get(link_of(operator, alice))
+    form = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert attacker.post(reverse("portal:password-by-link"), form).status_code == 404
+    assert victim.post(reverse("portal:password-by-link"), form).status_code == 302
+
+
 def test_a_page_that_was_opened_before_does_not_outlive_the_link(operator: Client, alice: User) -> None:
     thief, link = Client(), link_of(operator, alice)
     thief.get(link, follow=True)

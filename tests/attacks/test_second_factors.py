@@ -336,6 +336,13 @@ def test_only_operators_reset_others_and_it_is_recorded(bob: User) -> None:
     assert (event.actor_name, event.target) == ("bob", "user eve")
 
 
+def test_a_stolen_session_of_an_operator_does_not_reset_its_own_second_factor(bob: User, secret: str) -> None:
+    stolen = by_password()
+    stolen.post(CODE, {"code": code_of(secret)})
+    stolen.post("/admin/accounts/user/", {"action": "reset_second_factor", "_selected_action": [bob.pk]})
+    assert Authenticator.objects.filter(user=bob).exists()
+
+
 def test_a_command_resets_the_second_factor_of_the_last_operator(bob: User, secret: str) -> None:
     call_command("reset_second_factor", "bob")
     assert is_in(by_password())

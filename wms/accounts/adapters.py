@@ -102,11 +102,13 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
             return
         # A new session key: whoever knew the old one has no access to the new session.
         request.session.cycle_key()
+        now = current_time()
         try:
-            account = log_in_by_provider(sociallogin.identity, address=client_address(request), now=current_time())
+            account = log_in_by_provider(sociallogin.identity, address=client_address(request), now=now)
         except SuspendedError as error:
             raise ImmediateHttpResponse(refuse(request, error.detail)) from error
         sociallogin.account, sociallogin.user = account, account.user
+        second_factors.note_log_in_by_provider(request, now=now)
 
     def on_authentication_error(
         self,

@@ -21,7 +21,7 @@ from django.views.decorators.cache import never_cache
 from wms.accounts.models import User
 from wms.kernel.compression import shows_secret
 from wms.portal.pages import header_of
-from wms.portal.views.log_in import LogInView, SecondFactorView
+from wms.portal.views.log_in import LogInView, SecondFactorView, after_recent_log_in
 
 View = Callable[..., HttpResponseBase]
 
@@ -44,6 +44,11 @@ def _page(view: View) -> View:
     return shows_secret(never_cache(login_required(shown)))
 
 
+def _sensitive(view: View) -> View:
+    """Return the page of *view*, which allauth asks users to prove their identity for."""
+    return _page(after_recent_log_in(view))
+
+
 _OWN = "accounts/second-factor/"
 urlpatterns: list[URLPattern] = [
     path("accounts/login/", LogInView.as_view(), name="account_login"),
@@ -52,14 +57,14 @@ urlpatterns: list[URLPattern] = [
     path("accounts/again/code/", _page(base.reauthenticate), name="mfa_reauthenticate"),
     path("accounts/again/key/", _page(webauthn.reauthenticate_webauthn), name="mfa_reauthenticate_webauthn"),
     path(_OWN, _page(base.index), name="mfa_index"),
-    path(f"{_OWN}app/", _page(totp.activate_totp), name="mfa_activate_totp"),
-    path(f"{_OWN}app/remove/", _page(totp.deactivate_totp), name="mfa_deactivate_totp"),
-    path(f"{_OWN}codes/", _page(recovery_codes.view_recovery_codes), name="mfa_view_recovery_codes"),
-    path(f"{_OWN}codes/new/", _page(recovery_codes.generate_recovery_codes), name="mfa_generate_recovery_codes"),
-    path(f"{_OWN}keys/add/", _page(webauthn.add_webauthn), name="mfa_add_webauthn"),
+    path(f"{_OWN}app/", _sensitive(totp.activate_totp), name="mfa_activate_totp"),
+    path(f"{_OWN}app/remove/", _sensitive(totp.deactivate_totp), name="mfa_deactivate_totp"),
+    path(f"{_OWN}codes/", _sensitive(recovery_codes.view_recovery_codes), name="mfa_view_recovery_codes"),
+    path(f"{_OWN}codes/new/", _sensitive(recovery_codes.generate_recovery_codes), name="mfa_generate_recovery_codes"),
+    path(f"{_OWN}keys/add/", _sensitive(webauthn.add_webauthn), name="mfa_add_webauthn"),
     path(
         f"{_OWN}keys/<int:pk>/remove/",
-        _page(webauthn.RemoveWebAuthnView.as_view(success_url=reverse_lazy("mfa_index"))),
+        _sensitive(webauthn.RemoveWebAuthnView.as_view(success_url=reverse_lazy("mfa_index"))),
         name="mfa_remove_webauthn",
     ),
 ]

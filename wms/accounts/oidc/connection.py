@@ -4,24 +4,33 @@ Addresses come from the setting and from the discovery document that the issuer 
 request of a user.
 """
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from io import BytesIO
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import requests
+from requests.adapters import HTTPAdapter
 from requests.auth import HTTPBasicAuth
+from urllib3.exceptions import HTTPError
 
 from wms.accounts.oidc.configuration import OIDCProvider
 from wms.kernel.errors import UnavailableError
 
 #: Seconds in which a provider must connect, and send each part of its answer: a thread of the web server waits.
 TIMEOUT_S: Final = 5.0
-#: Requests to providers at a time, in each process: a slow one must leave threads for pilots.
-MAX_REQUESTS: Final = 3
+#: Seconds until a request is given up although its parts arrive in time.
+LONGEST_S: Final = 10.0
+#: Of an answer: discovery documents and keys have some kilobytes, claims with hundreds of groups some tens.
+MOST_BYTES: Final = 1_000_000
+#: Requests to providers at a time, in each process: a slow one must leave one of the three threads for people (ADR 88).
+MAX_REQUESTS: Final = 2
 #: Seconds for which a discovery document and keys are used.
 KEPT_S: Final = 600.0
 #: Seconds after which keys are read again for a token of an unknown key: providers renew them at any time.
@@ -37,21 +46,88 @@ class ProviderFailedError(UnavailableError):
 
 
 class ProviderSession(requests.Session):
-    """A session with a time-out, a limited number of requests at a time, and without redirects."""
+    """A session whose requests are limited in number, time and size, and follow no redirect."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._adapter = _Adapter()
+        self.mount("https://", self._adapter)
+        self.mount("http://", self._adapter)
 
     # NB: allauth calls it with addresses of the discovery document, which ``discovered`` has checked.
     def request(self, method: str, url: str, **options: Any) -> requests.Response:  # type: ignore[override]  # noqa: ANN401 - dozens of options
-        """Return the answer.
+        """Return the answer, whose body has been read.
 
         Raises:
-            requests.RequestException: there is none.
+            requests.RequestException: there is none, or it is too long, or did not arrive in time.
         """
         if not _places.acquire(blocking=False):
             raise requests.ConnectionError("too many requests to providers at a time")
+        end = threading.Timer(LONGEST_S, self._adapter.cut)
+        end.daemon = True
+        end.start()
         try:
-            return super().request(method, url, **{"timeout": TIMEOUT_S, "allow_redirects": False} | options)
+            # Not compressed, so that what is counted is what takes memory.
+            headers = {**(options.pop("headers", None) or {}), "Accept-Encoding": "identity"}
+            fixed = {"timeout": TIMEOUT_S, "allow_redirects": False, "stream": True, "headers": headers}
+            with closing(super().request(method, url, **options | fixed)) as answer:
+                body = answer.raw.read(MOST_BYTES + 1)
+            if len(body) > MOST_BYTES:
+                raise requests.ConnectionError("the answer is too long")
+            answer.raw = BytesIO(body)
+        except (HTTPError, ValueError) as error:  # a ValueError: the connection was cut
+            raise requests.ConnectionError("the answer broke off") from error
+        else:
+            return answer
         finally:
+            end.cancel()
+            self._adapter.renew()
             _places.release()
+
+
+class _Adapter(HTTPAdapter):
+    """The transport of a session, which can be cut: a time-out of a socket is for each part of an answer only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Copies of the sockets, as TLS takes the first ones away.
+        self._sockets: list[socket.socket] = []
+        self._is_cut = False
+
+    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - those of requests
+        """Return the connections to a host, each of which is noted."""
+        pool: Any = super().get_connection_with_tls_context(*args, **options)
+        make = type(pool).ConnectionCls
+
+        def noted(**parts: Any) -> Any:  # noqa: ANN401 - likewise
+            link: Any = make(**parts)
+            connect = link._new_conn  # noqa: SLF001 - the only step between TCP and TLS
+
+            def connected() -> socket.socket:
+                opened: socket.socket = connect()
+                self._sockets.append(opened.dup())
+                if self._is_cut:
+                    self.cut()
+                return opened
+
+            link._new_conn = connected  # noqa: SLF001
+            return link
+
+        pool.ConnectionCls = noted
+        return pool
+
+    def cut(self) -> None:
+        """End what is under way and what begins later: whoever reads from a connection finds its end."""
+        self._is_cut = True
+        for each in self._sockets:
+            with suppress(OSError):  # closed
+                each.shutdown(socket.SHUT_RDWR)
+
+    def renew(self) -> None:
+        """Forget the connections, which have ended."""
+        while self._sockets:
+            self._sockets.pop().close()
+        self._is_cut = False
 
 
 @dataclass(slots=True)

@@ -67,7 +67,8 @@ def groups_of_claims(
 
 def _text(claims: Mapping[str, object], claim: str, length: int) -> str:
     value = claims.get(claim)
-    return value.replace("\x00", "").strip()[:length] if isinstance(value, str) else ""
+    # Without characters that control terminals or the direction of writing: people choose their names.
+    return "".join(filter(str.isprintable, value)).strip()[:length] if isinstance(value, str) else ""
 
 
 def _verified_email(claims: Mapping[str, object]) -> str:

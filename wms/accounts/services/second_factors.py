@@ -10,8 +10,10 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Final
 
+from allauth.account import app_settings as account_settings
 from allauth.account.authentication import get_authentication_records
 from allauth.account.internal.flows.login import record_authentication
+from allauth.account.internal.flows.reauthentication import get_reauthentication_flows
 from allauth.mfa import app_settings
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import validate_totp_code
@@ -41,6 +43,8 @@ _SECRET_OF: Final[Mapping[str, str]] = MappingProxyType(
 
 #: allauth's name of a second factor in a session's authentication records.
 _METHOD: Final = "mfa"
+#: Session key of the time of a log-in by a provider.
+_LOGGED_IN_AT: Final = "logged_in_by_provider_at"
 
 
 class Requirement(StrEnum):
@@ -91,6 +95,23 @@ def lacks_second_factor(user: User) -> bool:
 def has_shown_second_factor(request: HttpRequest, user: User) -> bool:
     """Return whether *user* has proved a second factor in the session of *request*."""
     return any(record["method"] == _METHOD for record in get_authentication_records(request, user))
+
+
+def note_log_in_by_provider(request: HttpRequest, *, now: datetime) -> None:
+    """Note in the session of *request* that a provider has just authenticated its user."""
+    request.session[_LOGGED_IN_AT] = now.timestamp()
+
+
+def must_log_in_again(request: HttpRequest, user: User, *, now: datetime) -> bool:
+    """Return whether *user* must log in again before a sensitive action.
+
+    Those who log in by a provider only have neither password nor second factor to be asked for, and allauth lets them
+    pass: whoever has their session would add a factor, or an account at a provider, of their own.
+    """
+    if get_reauthentication_flows(user):
+        return False
+    since_s = now.timestamp() - request.session.get(_LOGGED_IN_AT, 0.0)
+    return bool(since_s >= account_settings.REAUTHENTICATION_TIMEOUT)
 
 
 def prove_second_factor(user: User, code: str, *, device: str, now: datetime) -> None:

@@ -78,6 +78,7 @@ def open_password_link(request: HttpRequest, secret: str) -> HttpResponse:
     """
     with suppress(services.LinkOverError):  # the next page shows the error; invalid links make no sessions
         services.user_of_link(secret, now=current_time())
+        request.session.cycle_key()  # whoever knew the old one would set the password
         request.session[LINK_IN_SESSION] = secret
     return redirect("portal:password-by-link")
 

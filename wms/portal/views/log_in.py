@@ -1,7 +1,9 @@
 """Log-in by session, under the same delay as the API's."""
 
+from collections.abc import Callable
+from functools import wraps
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urlencode
 
 from allauth.account.internal.stagekit import clear_login, get_pending_stage
@@ -22,8 +24,11 @@ from django.views.decorators.http import require_http_methods
 from wms.accounts import services
 from wms.accounts.models import User
 from wms.accounts.oidc.configuration import providers
+from wms.accounts.services.second_factors import must_log_in_again
 from wms.kernel.clock import current_time
 from wms.portal.forms.log_in import LogInForm
+
+_View: TypeAlias = Callable[..., HttpResponseBase]
 
 #: Session key between password and code: the user's session hash at the time of the password.
 _ACCOUNT_MARK: Final = "account_mark"
@@ -100,6 +105,20 @@ def remember_device(request: HttpRequest, response: HttpResponse) -> None:
     """Set the cookie by which the logged-in user's browser is known at the next log-in."""
     if isinstance(request.user, User):
         services.remember_device(response, request.user, path="/accounts/")
+
+
+def after_recent_log_in(view: _View) -> _View:
+    """Return *view*, refused to people without password and second factor who have not just logged in."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        user = request.user
+        if isinstance(user, User) and must_log_in_again(request, user, now=current_time()):
+            messages.warning(request, "For this you must have logged in just now: log out, log in, and repeat it.")
+            return redirect("portal:account")
+        return view(request, *args, **kwargs)
+
+    return guarded
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -13,6 +13,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
@@ -28,21 +29,26 @@ from wms.kernel.clock import current_time
 from wms.kernel.errors import TooManyError, WmsError
 from wms.kernel.names import listed
 from wms.portal.pages import page_of, refusals_as_404, rows_of, show, signed_in
-from wms.portal.views.log_in import remember_device, remember_pending_log_in
+from wms.portal.views.log_in import after_recent_log_in, remember_device, remember_pending_log_in
 
-View: TypeAlias = Callable[..., HttpResponse]
+View: TypeAlias = Callable[..., HttpResponseBase]
 
-_reauthenticated: Callable[[View], View] = reauthentication_required(app="allauth.socialaccount")
+_asked_again: Callable[[View], View] = reauthentication_required(app="allauth.socialaccount")
 
 #: Session key of the row of failed log-ins of the log-in that was begun last.
 _ATTEMPT = "oidc_attempt"
+
+
+def _reauthenticated(view: View) -> View:
+    """Return *view* for users who have proved their identity just now."""
+    return after_recent_log_in(_asked_again(view))
 
 
 def _with_providers(view: View) -> View:
     """Return *view*, which is 404 while no provider is configured."""
 
     @wraps(view)
-    def shown(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+    def shown(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
         if not providers():
             raise Http404
         return view(request, *args, **kwargs)
