@@ -203,9 +203,8 @@ class _Streams(io.RawIOBase):
 def streams(packed: IO[bytes], new_decoder: Callable[[], Decoder], *, damage: type[Exception]) -> Readable:
     """Return the unpacked content of a compressed file, which may have several streams, at most MAX_STREAMS.
 
-    The files of the standard library read any number of streams: a megabyte of empty ones takes them as long as 90 MB
-    of content, and other threads hardly run meanwhile. Reading raises TooCompressedError, EOFError, and ValueError for
-    *damage*.
+    The files of the standard library read any number of streams, and a megabyte of empty ones takes seconds. Reading
+    raises TooCompressedError, EOFError, and ValueError for *damage*.
 
     Args:
         packed: is read from its start.

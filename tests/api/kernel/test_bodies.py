@@ -51,7 +51,7 @@ def test_content_encoding_identity_is_accepted(pilot: Client, encoding: str) -> 
 @pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/json"])
 @pytest.mark.parametrize("address", ["sandboxes", "matches", "portal:log-in"])
 def test_a_charset_other_than_utf_8_is_refused_before_anything_is_decoded(address: str, kind: str) -> None:
-    """Python's codec punycode takes quadratic time: an hour for a form of some megabytes."""
+    """The codec punycode of Python takes quadratic time."""
     form = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nzz\r\n--x--\r\n'
     user = Client(headers={"Authorization": f"Bearer {make_token(make_user())}"})
     for charset, method in (("punycode", "POST"), ("PunyCode", "GET"), ("utf-16", "POST"), ("latin-1", "POST")):
