@@ -31,6 +31,7 @@ class LockKey(IntEnum):
 
     RECALCULATE_PRIORITIES = 1
     REFRESH_SUBMIT_POOLS = 2
+    #: A lock of the session (``session_lock``).
     EXPIRE_LEASES = 3
     CONFIGURE = 4
     REMOVE_EMPTY_TASK_QUEUES = 5
