@@ -53,6 +53,8 @@ class LockKey(IntEnum):
     ADD_JOB_COUNTS = 16
     ACCOUNT_JOBS = 17
     ADD_PEOPLE = 18
+    #: For one periodic task, by its name; a lock of the session.
+    PERIODIC_TASK = 19
 
 
 class DatabaseNow(Func):
