@@ -17,6 +17,7 @@ from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, 
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.accounts.models import VO, User
+from wms.kernel.memo import UNCACHED, CachedLookups
 from wms.wire.protocol import MAX_LOG_CHUNK, PROTOCOL, WatchdogMargins
 
 #: Latest outcomes of a CE that are read: enough to count its last failed cycles.
@@ -383,8 +384,25 @@ def pilot_of_job(pilot_id: int | None, *, actor: User) -> PilotOfJob | None:
     return PilotOfJob(pilot_id=pilot.pk, host_name=pilot.host_name, is_visible=is_visible)
 
 
-def others_alive(*, queue_id: int, but: str) -> bool:
+def others_alive(*, queue_id: int, but: str, lookups: CachedLookups = UNCACHED) -> bool:
     """Return whether a started pilot lives at the queue on another host than *but*."""
+    return any(host != but for host in lookups.get(_some_hosts_alive, queue_id))
+
+
+def _some_hosts_alive(queue_id: int) -> Sequence[str]:
+    """Return hosts where started pilots live at the queue: two, which are enough to find another than one of them."""
     # Uses index: pilot_alive_at_queue
     living = Pilot.objects.filter(queue=queue_id, ended_at=None, revoked_at=None, started_at__isnull=False)
-    return living.exclude(host_name__in=("", but)).exists()
+    return list(living.exclude(host_name="").order_by().values_list("host_name", flat=True).distinct()[:2])
+
+
+def seen_since(moment: datetime, *, queue_id: int, but: int, lookups: CachedLookups = UNCACHED) -> bool:
+    """Return whether a living pilot of the queue, other than the pilot *but*, has reported since *moment*."""
+    return any(pk != but and seen_at > moment for pk, seen_at in lookups.get(_last_seen_alive, queue_id))
+
+
+def _last_seen_alive(queue_id: int) -> Sequence[tuple[int, datetime]]:
+    """Return the latest signs of life of living pilots of the queue: two, enough for those of others than one pilot."""
+    # Uses index: pilot_alive_at_queue
+    living = Pilot.objects.filter(queue=queue_id, ended_at=None, last_seen_at__isnull=False)
+    return [(pk, at) for pk, at in living.order_by("-last_seen_at").values_list("pk", "last_seen_at")[:2] if at]

@@ -5,6 +5,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Final
+from zlib import crc32
 
 from celery import Celery, Task
 from celery.beat import PersistentScheduler
@@ -17,6 +18,7 @@ from wms.kernel.allocator import settle_memory
 from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
 from wms.kernel.clock import current_time, monotonic
 from wms.kernel.database_version import refusal_of_running
+from wms.kernel.db import LockKey, session_lock
 from wms.schedule import BEAT
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
@@ -28,14 +30,28 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
 _EXPIRES_AT: Final = "expires_by_database"
 
 
+#: Tasks of which one run at a time works.
+_PERIODIC: Final = frozenset(entry["task"] for entry in BEAT.values())
+
+
 class CarefulTask(Task[..., object]):
-    """A task that a worker ignores if it has expired, or if a newer program has migrated the database (ADR 89, 90)."""
+    """A task that a worker ignores if it has expired, or if a newer program has migrated the database (ADR 89, 90).
+
+    It also ignores a periodic task while another run of it works, in any worker (ADR 95).
+    """
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Run the task."""
-        if not self.request.called_directly and (refusal_of_running() or self._has_expired()):
+        if self.request.called_directly:
+            return super().__call__(*args, **kwargs)
+        if refusal_of_running() or self._has_expired():
             raise Ignore
-        return super().__call__(*args, **kwargs)
+        with session_lock(
+            LockKey.PERIODIC_TASK, of=crc32(self.name.encode()), places=int(self.name in _PERIODIC)
+        ) as is_alone:
+            if not is_alone:
+                raise Ignore
+            return super().__call__(*args, **kwargs)
 
     def _has_expired(self) -> bool:
         expires_at: str | None = self.request.get(_EXPIRES_AT)
@@ -78,6 +94,8 @@ sys.path[:] = _path
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.beat_schedule = BEAT
 app.conf.beat_scheduler = SteadyScheduler
+# Of the worker of `control`: a thread for each periodic task, so that none waits for another, however long that takes.
+app.conf.worker_concurrency = len(_PERIODIC)
 app.autodiscover_tasks()
 
 

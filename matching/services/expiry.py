@@ -1,7 +1,8 @@
 """Expiry of leases: a silent job is marked Stalled, then its lease ends (docs/architecture.md, Leases)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -10,24 +11,28 @@ from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
 from django.db.models.functions import Greatest
 
 from matching.models import ExpirerRun, Match
-from matching.services.lease_ends import EndReason, end_unfinished
+from matching.services.lease_ends import EndReason, UnfinishedEnd, end_unfinished
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
+from pilots.queries import seen_since
 from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import transitions
-from wms.kernel.db import LockKey, database_now, try_lock
-from wms.kernel.memo import Memo
+from wms.kernel.db import LockKey, database_now, session_lock
+from wms.kernel.memo import CachedLookups, Memo
 
 #: Missed heartbeats after which a job is Stalled.
 MISSED_HEARTBEATS = 5
 #: Time between two runs from which on the expirer itself was down. Not the grace period: with a shorter one every pause
 #: between two runs, which are seconds apart, would be an outage, and no lease would ever end.
 OUTAGE = timedelta(seconds=60)
-#: Leases ended in one run; the next run, seconds later, ends the rest.
-ENDED_AT_ONCE = 1000
+#: Leases ended in one run, and jobs marked Stalled; the next run, seconds later, does the rest.
+ENDED_AT_ONCE = 5000
+#: Of these, in one transaction, whose locks pilots may wait for.
+ENDED_TOGETHER = 250
 _SOURCE = "lease expirer"
+ItemT = TypeVar("ItemT", int, UUID)
 
 
 def expire_leases() -> int:
@@ -35,15 +40,18 @@ def expire_leases() -> int:
 
     While the expirer was down (an outage of the server), no pilot could renew its lease. After an outage each open
     lease is therefore first extended by it, or by the part of it since the lease was made or last renewed.
+
+    One run at a time: while another one works, this one does nothing.
     """
-    now = _lengthen_by_own_outage()
-    if now is None:
-        return 0  # another worker runs
-    _mark_stalled(now=now)
-    ending = over(now=now)
-    # Before the transactions: inside a transaction the index keeps no memo.
-    memo = index.current().memo if ending else {}
-    return sum(_end_if_still_over(match_id, now=now, memo=memo) for match_id in ending)
+    with session_lock(LockKey.EXPIRE_LEASES, of=0, places=1) as is_alone:
+        if not is_alone:
+            return 0
+        now = _lengthen_by_own_outage()
+        _mark_stalled(now=now)
+        ending = over(now=now)
+        # Before the transactions: inside a transaction the index keeps no memo.
+        memo = index.current().memo if ending else {}
+        return sum(end_those_still_over(match_ids, memo=memo) for match_ids in _batches(ending))
 
 
 def over(*, now: datetime) -> Sequence[UUID]:
@@ -58,21 +66,28 @@ def _expired(now: datetime) -> Q:
     return Q(expires_at__lt=now - timedelta(seconds=settings.WMS_LEASE_GRACE_S))
 
 
-def _lengthen_by_own_outage() -> datetime | None:
+def _batches(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
+    return (items[start : start + ENDED_TOGETHER] for start in range(0, len(items), ENDED_TOGETHER))
+
+
+def _note_run() -> datetime:
+    """Record, with the transaction, that the expirer works, and return the time: a long run is no outage."""
+    now = database_now()
+    ExpirerRun.objects.update_or_create(pk=1, defaults={"ran_at": now})
+    return now
+
+
+def _lengthen_by_own_outage() -> datetime:
     with transaction.atomic(durable=True):
-        if not try_lock(LockKey.EXPIRE_LEASES):
-            return None
-        now = database_now()
         last = ExpirerRun.objects.first()
-        gap = now - last.ran_at if last is not None else timedelta()
-        if last is not None and gap > OUTAGE:
+        now = _note_run()
+        if last is not None and now - last.ran_at > OUTAGE:
             # NB: GREATEST ignores nulls (a lease never renewed).
             last_sign = Greatest(Value(last.ran_at), F("leased_at"), F("reported_at"))
             lost = ExpressionWrapper(Value(now) - last_sign, output_field=DurationField())
             Match.objects.filter(ended_at__isnull=True).update(
                 expires_at=F("expires_at") + lost, reported_at=F("reported_at") + lost
             )
-        ExpirerRun.objects.update_or_create(pk=1, defaults={"ran_at": now})
         return now
 
 
@@ -80,48 +95,56 @@ def _mark_stalled(*, now: datetime) -> None:
     silent_since = now - timedelta(seconds=MISSED_HEARTBEATS * settings.WMS_HEARTBEAT_S)
     silent = Match.objects.filter(ended_at__isnull=True, reported_at__lt=silent_since)
     running = [JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING]
+    seen = silent.filter(job__status__in=running).values_list("job_id", flat=True)
+    for job_ids in _batches(sorted(seen[:ENDED_AT_ONCE])):
+        with transaction.atomic(durable=True):
+            now = _note_run()
+            # Checked again under the locks: heartbeats may have come in between.
+            still = silent.filter(job__in=_locked(job_ids))
+            transitions.record(
+                list(still.values_list("job_id", flat=True)),
+                status=JobStatus.STALLED,
+                minor=f"{MISSED_HEARTBEATS} heartbeats missed",
+                source=_SOURCE,
+                now=now,
+            )
+
+
+def _locked(job_ids: Collection[int]) -> Collection[int]:
+    """Lock the jobs, and return them; those that another transaction holds are left to the next run."""
+    locked = Job.objects.filter(pk__among=job_ids).order_by("pk").select_for_update(of=("self",), skip_locked=True)
+    return list(locked.values_list("pk", flat=True))
+
+
+def end_those_still_over(match_ids: Collection[UUID], *, memo: Memo) -> int:
+    """End those of the leases that are still over, in one transaction; return their number.
+
+    Args:
+        match_ids: leases that were over.
+        memo: cache of the index for lookups of the configuration.
+    """
     with transaction.atomic(durable=True):
-        seen = silent.filter(job__status__in=running).values_list("job_id", flat=True)
-        locked = Job.objects.filter(pk__in=list(seen)).order_by("pk").select_for_update(of=("self",))
+        now = _note_run()
+        jobs = _locked(Match.objects.filter(pk__in=match_ids).values_list("job_id", flat=True))
         # Checked again under the locks: heartbeats may have come in between.
-        still = silent.filter(job__in=list(locked.values_list("pk", flat=True)))
-        transitions.record(
-            list(still.values_list("job_id", flat=True)),
-            status=JobStatus.STALLED,
-            minor=f"{MISSED_HEARTBEATS} heartbeats missed",
-            source=_SOURCE,
-            now=now,
-        )
+        over_now = Match.objects.filter(_expired(now) | Q(pilot__ended_at__isnull=False), ended_at__isnull=True)
+        locked = over_now.filter(pk__in=match_ids, job__in=jobs).order_by("job").select_for_update(of=("self",))
+        lookups = CachedLookups({})
+        ends = [
+            UnfinishedEnd(
+                match=match,
+                reason=EndReason.EXPIRED if match.pilot.ended_at is None else EndReason.PILOT_ENDED,
+                minor="No heartbeat from its pilot" if match.pilot.ended_at is None else "Its pilot ended",
+                died=_died(match, lookups),
+            )
+            for match in locked.select_related("pilot")
+        ]
+        if ends:
+            end_unfinished(ends, source=_SOURCE, now=now, memo=memo)
+        return len(ends)
 
 
-def _end_if_still_over(match_id: UUID, *, now: datetime, memo: Memo) -> bool:
-    with transaction.atomic(durable=True):
-        job_id = Match.objects.values_list("job_id", flat=True).get(pk=match_id)
-        job = Job.objects.select_for_update(of=("self",)).get(pk=job_id)
-        # Checked again under the lock: a heartbeat may have come in between.
-        match = (
-            Match.objects.filter(_expired(now) | Q(pilot__ended_at__isnull=False), pk=match_id, ended_at__isnull=True)
-            .select_related("pilot")
-            .select_for_update(of=("self",))
-            .first()
-        )
-        if match is None:
-            return False
-        ended = match.pilot.ended_at is not None
-        end_unfinished(
-            match,
-            job,
-            reason=EndReason.PILOT_ENDED if ended else EndReason.EXPIRED,
-            minor="Its pilot ended" if ended else "No heartbeat from its pilot",
-            source=_SOURCE,
-            now=now,
-            memo=memo,
-            died=_died(match),
-        )
-        return True
-
-
-def _died(match: Match) -> bool:
+def _died(match: Match, lookups: CachedLookups) -> bool:
     """Return whether the pilot died, as far as is known.
 
     Silence alone may be a network failure: it is a death only if other pilots of its queue reported in the meantime. If
@@ -134,9 +157,7 @@ def _died(match: Match) -> bool:
         return pilot.died
     if pilot.queue_id is None or (pilot.ended_at is not None and not pilot.died):
         return False
-    # Uses index: pilot_alive_at_queue.
-    others = Pilot.objects.filter(queue=pilot.queue_id, ended_at__isnull=True).exclude(pk=pilot.pk)
-    return others.filter(last_seen_at__gt=silent_since).exists()
+    return seen_since(silent_since, queue_id=pilot.queue_id, but=pilot.pk, lookups=lookups)
 
 
 def _silent_since(match: Match) -> datetime | None:

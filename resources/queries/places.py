@@ -195,11 +195,15 @@ def queues_at_hand(vo: VO) -> list[Queue]:
     return sorted(queues, key=lambda queue: (queue.ce.site.name, queue.ce.name, queue.name))
 
 
-def place_in_words(queue_id: int, *, host: str | None = None) -> str:
+def place_in_words(queue_id: int, *, host: str | None = None, lookups: CachedLookups = UNCACHED) -> str:
     """Return words such as "LCG.CERN.ch/ce01/grid" or "node7 of LCG.CERN.ch/ce01/grid", also for a deleted queue."""
-    queue = Queue.objects.select_related("ce__site").filter(pk=queue_id).first()
+    queue = lookups.get(_with_site, queue_id)
     name = "a queue that is no longer configured" if queue is None else f"{queue.ce.site}/{queue.ce}/{queue}"
     return f"{host} of {name}" if host else name
+
+
+def _with_site(queue_id: int) -> Queue | None:
+    return Queue.objects.select_related("ce__site").filter(pk=queue_id).first()
 
 
 def _named(field: str, name: str, rows: QuerySet[RowT]) -> list[RowT]:

@@ -31,6 +31,7 @@ class LockKey(IntEnum):
 
     RECALCULATE_PRIORITIES = 1
     REFRESH_SUBMIT_POOLS = 2
+    #: A lock of the session (``session_lock``).
     EXPIRE_LEASES = 3
     CONFIGURE = 4
     REMOVE_EMPTY_TASK_QUEUES = 5
@@ -52,6 +53,8 @@ class LockKey(IntEnum):
     ADD_JOB_COUNTS = 16
     ACCOUNT_JOBS = 17
     ADD_PEOPLE = 18
+    #: For one periodic task, by its name; a lock of the session.
+    PERIODIC_TASK = 19
 
 
 class DatabaseNow(Func):

@@ -272,14 +272,15 @@ def _workers(system: System) -> list[ServicePart]:
             command=_celery(
                 system,
                 "worker",
-                *("--queues", queue, "--hostname", f"{queue}@%h", "--pool", "threads", "--concurrency", str(threads)),
+                *("--queues", queue, "--hostname", f"{queue}@%h", "--pool", "threads", *threads),
                 *("--prefetch-multiplier", "1", "--without-gossip", "--without-mingle"),
             ),
             environment=system.environment,
             works=partial(_reports, system, queue),
             stop_within_s=5,
         )
-        for queue, threads in (("control", 2), ("sites", _SITES_AT_ONCE))
+        # The other has a thread for each periodic task (wms.celery).
+        for queue, threads in (("control", ()), ("sites", ("--concurrency", str(_SITES_AT_ONCE))))
     ]
 
 

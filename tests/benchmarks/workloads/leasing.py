@@ -19,11 +19,11 @@ from wms.jobs.models import Job, JobHistory
 _AT_ONCE = 5000
 
 
-def hold(loaded: LoadedWorkload, *, jobs: int) -> None:
-    """Add this many running jobs, of the same kinds as the waiting ones."""
+def hold(loaded: LoadedWorkload, *, jobs: int, at_queues: int | None = None) -> None:
+    """Add this many running jobs, of the same kinds as the waiting ones, at the first so many batch queues, or all."""
     now = datetime.now(tz=UTC)
     models = list(Job.objects.order_by("pk")[: min(jobs, _AT_ONCE)])
-    queues = cycle(Queue.objects.select_related("ce").order_by("pk"))
+    queues = cycle(Queue.objects.select_related("ce").order_by("pk")[:at_queues])
     for start in range(0, jobs, _AT_ONCE):
         with transaction.atomic():
             _hold(loaded, islice(cycle(models), min(_AT_ONCE, jobs - start)), queues, now=now)

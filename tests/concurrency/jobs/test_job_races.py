@@ -162,7 +162,7 @@ def test_concurrent_actions_keep_queues_and_statuses_consistent() -> None:
                     if queueing.withdraw([job_id]):
                         transitions.move(job_id, status=JobStatus.MATCHED, source="matcher", now=NOW)
                 with transaction.atomic():
-                    rescheduling.reschedule_or_fail(job_id, minor="lost", source="expirer", now=NOW)
+                    rescheduling.reschedule_or_fail({job_id: "lost"}, source="expirer", now=NOW)
         return done
 
     done = sum(at_once([lambda seed=seed: act(seed) for seed in range(6)]), Counter())  # type: ignore[misc]

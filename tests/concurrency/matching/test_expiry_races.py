@@ -1,14 +1,15 @@
 """The expiry of leases concurrent with reports of pilots, on real connections (docs/architecture.md, Leases)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from random import Random
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from matching.models import Match
 from matching.services import expiry, leases
@@ -22,10 +23,10 @@ from tests.factories import make_group, make_job, make_pilot
 from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Job
+from wms.jobs.models import Job, JobCommand, JobHistory
 from wms.jobs.services import transitions
 from wms.kernel.db import database_now
-from wms.wire.protocol import Tails, Usage
+from wms.wire.protocol import NO_TAILS, Tails, Usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,8 +53,12 @@ def while_it_waits(work: Callable[[], object]) -> "tuple[ThreadPoolExecutor, Fut
 
     pool = ThreadPoolExecutor(max_workers=1)
     future: Future[object] = pool.submit(run)
-    until_somebody_waits_for_a_lock()
+    until_somebody_waits_for_a_lock(or_done=future)
     return pool, future
+
+
+BEAT = partial(leases.heartbeat, usage=Usage(cpu_s=5.0), tails=NO_TAILS, acknowledged=[])
+FINISH = partial(leases.finish, exit_code=0, minor=None, usage=Usage(), output_sandbox=None)
 
 
 def test_a_heartbeat_during_the_stall_check_prevents_stalling() -> None:
@@ -65,9 +70,9 @@ def test_a_heartbeat_during_the_stall_check_prevents_stalling() -> None:
         # What a heartbeat does, in its order.
         Job.objects.select_for_update().get(pk=lease.job_id)
         Match.objects.filter(pk=lease.pk).update(reported_at=database_now())
-        pool, expiring = while_it_waits(expiry.expire_leases)
-    assert expiring.result(timeout=within(60)) == 0
-    pool.shutdown()
+        assert at_once([expiry.expire_leases]) == [0]
+    assert Job.objects.get().status == JobStatus.MATCHED
+    assert expiry.expire_leases() == 0
     assert Job.objects.get().status == JobStatus.MATCHED
 
 
@@ -142,15 +147,29 @@ def test_an_end_that_comes_while_its_job_is_rescheduled_puts_it_back_into_its_qu
 
 
 def test_a_heartbeat_during_the_expiry_check_keeps_the_lease() -> None:
-    (lease,) = leased()
+    """The expirer does not wait for it, and ends the other lease."""
+    renewed, other = leased(2)
     Match.objects.update(expires_at=database_now() - timedelta(hours=1))
     with transaction.atomic():
-        Job.objects.select_for_update().get(pk=lease.job_id)
-        Match.objects.filter(pk=lease.pk).update(expires_at=database_now() + timedelta(hours=1))
-        pool, expiring = while_it_waits(expiry.expire_leases)
-    assert expiring.result(timeout=within(60)) == 0
-    pool.shutdown()
-    assert Match.objects.get().ended_at is None
+        Job.objects.select_for_update().get(pk=renewed.job_id)
+        Match.objects.filter(pk=renewed.pk).update(expires_at=database_now() + timedelta(hours=1))
+        assert at_once([expiry.expire_leases]) == [1]
+    assert expiry.expire_leases() == 0
+    assert Match.objects.get(ended_at__isnull=True) == renewed
+    assert Job.objects.get(pk=other.job_id).status == JobStatus.WAITING
+
+
+@pytest.mark.parametrize("report", [BEAT, FINISH], ids=["heartbeat", "end"])
+def test_a_lease_that_is_reported_on_after_the_expirer_has_listed_it_is_not_ended(
+    report: Callable[[UUID], object],
+) -> None:
+    reported, other = leased(2)
+    Match.objects.update(expires_at=database_now() - timedelta(hours=1))
+    listed = expiry.over(now=database_now())
+    report(reported.pk)
+    assert expiry.end_those_still_over(listed, memo={}) == 1
+    assert Match.objects.get(end_reason="expired") == other
+    assert Job.objects.get(pk=reported.job_id).reschedules == 0
 
 
 def test_a_heartbeat_that_waits_while_its_lease_ends_is_refused_and_changes_nothing() -> None:
@@ -198,11 +217,52 @@ def test_a_kill_during_the_end_of_a_lease_is_executed() -> None:
     Match.objects.update(expires_at=database_now() - timedelta(hours=1))
     with transaction.atomic():
         transitions.move(lease.job_id, status=JobStatus.KILLED, source="alice", now=database_now())
-        pool, expiring = while_it_waits(expiry.expire_leases)
-    assert expiring.result(timeout=within(60)) == 1
-    pool.shutdown()
+        assert at_once([expiry.expire_leases]) == [0]
+    assert expiry.expire_leases() == 1
     assert Job.objects.get().status == JobStatus.KILLED
     assert not QueuedJob.objects.exists()
+
+
+@contextmanager
+def blocked_in_its_second_transaction(held: Sequence[Match]) -> Iterator["Future[object]"]:
+    """Run the expirer, which waits for a command to the last job until the end of the block."""
+    JobCommand.objects.create(job_id=held[-1].job_id, name="peek", created_at=database_now())
+    with transaction.atomic():
+        JobCommand.objects.select_for_update().get()
+        pool, expiring = while_it_waits(expiry.expire_leases)
+        yield expiring
+    pool.shutdown()
+
+
+@pytest.fixture
+def half_expired(monkeypatch: pytest.MonkeyPatch) -> list[Match]:
+    """Return leases that have all expired; the expirer ends them in two transactions."""
+    held = leased(6)
+    Match.objects.update(expires_at=database_now() - timedelta(hours=1))
+    monkeypatch.setattr(expiry, "ENDED_TOGETHER", 3)
+    return held
+
+
+def test_a_second_run_of_the_expirer_does_nothing_while_the_first_one_works(half_expired: list[Match]) -> None:
+    with blocked_in_its_second_transaction(half_expired) as expiring:
+        assert at_once([expiry.expire_leases] * 2) == [0, 0]
+    assert expiring.result(timeout=within(60)) == 6
+
+
+def test_an_expirer_that_dies_in_the_middle_loses_nothing_and_doubles_nothing(half_expired: list[Match]) -> None:
+    with blocked_in_its_second_transaction(half_expired) as expiring:
+        assert Match.objects.filter(end_reason="expired").count() == 3
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+        with pytest.raises(OperationalError):
+            expiring.result(timeout=within(60))
+    assert Match.objects.filter(end_reason="expired").count() == 3
+    assert expiry.expire_leases() == 3
+    assert Job.objects.filter(status=JobStatus.WAITING, reschedules=1).count() == QueuedJob.objects.count() == 6
+    assert JobHistory.objects.filter(status=JobStatus.WAITING).count() == 6
 
 
 def test_four_expirers_end_each_lease_once_beside_its_pilots_last_report() -> None:

@@ -21,7 +21,7 @@ LATER = NOW + timedelta(minutes=1)
 def test_a_job_whose_lease_ends_without_a_result_waits_again(status: JobStatus) -> None:
     job = factories.make_job(status=status, reschedules=1, pilot_id=7)
     Job.objects.filter(pk=job.pk).update(ce=factories.make_ce())
-    after = rescheduling.reschedule_or_fail(job.pk, minor="lease expired", source="expirer", now=LATER)
+    after = rescheduling.reschedule_or_fail({job.pk: "lease expired"}, source="expirer", now=LATER)[job.pk]
 
     job.refresh_from_db()
     assert after == job.status == "Waiting"
@@ -33,7 +33,7 @@ def test_a_job_whose_lease_ends_without_a_result_waits_again(status: JobStatus) 
 @pytest.mark.parametrize("status", sorted(LEASED))
 def test_a_job_that_came_back_too_often_fails(status: JobStatus, settings: LazySettings) -> None:
     job = factories.make_job(status=status, reschedules=settings.WMS_MAX_RESCHEDULES)
-    after = rescheduling.reschedule_or_fail(job.pk, minor="x" * 255, source="expirer", now=LATER)
+    after = rescheduling.reschedule_or_fail({job.pk: "x" * 255}, source="expirer", now=LATER)[job.pk]
 
     job.refresh_from_db()
     assert after == job.status == "Failed"
@@ -43,7 +43,7 @@ def test_a_job_that_came_back_too_often_fails(status: JobStatus, settings: LazyS
 
 def test_a_job_that_was_rescheduled_meanwhile_is_not_counted_twice(settings: LazySettings) -> None:
     job = factories.make_job(status=JobStatus.RESCHEDULED, reschedules=settings.WMS_MAX_RESCHEDULES)
-    after = rescheduling.reschedule_or_fail(job.pk, minor="lease expired", source="expirer", now=LATER)
+    after = rescheduling.reschedule_or_fail({job.pk: "lease expired"}, source="expirer", now=LATER)[job.pk]
 
     job.refresh_from_db()
     assert after == job.status == "Waiting"
@@ -54,7 +54,7 @@ def test_a_job_that_was_rescheduled_meanwhile_is_not_counted_twice(settings: Laz
 def test_a_job_that_ended_meanwhile_stays_as_it_is(status: JobStatus) -> None:
     job = factories.make_job(status=status)
 
-    assert rescheduling.reschedule_or_fail(job.pk, minor="x", source="expirer", now=LATER) is status
+    assert rescheduling.reschedule_or_fail({job.pk: "x"}, source="expirer", now=LATER)[job.pk] is status
     job.refresh_from_db()
     assert job.status == status
     assert not JobHistory.objects.exists()

@@ -1,12 +1,13 @@
 """Leases: reports, heartbeats and ends, and the status of the job (docs/architecture.md, Leases)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
@@ -215,6 +216,30 @@ def test_a_short_grace_ends_leases_all_the_same(holder: Holder) -> None:
     holder.beat()
     assert live_through(seconds=1790) == 0
     assert live_through(seconds=30) == 1
+
+
+def test_a_long_run_of_the_expirer_is_no_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its transactions takes most of a minute here; the lease made last must not be lengthened by that."""
+    stop_clock()
+    group = make_group(shares_jobs=True)
+    for _ in range(4):
+        make_job(group=group)
+    lost = [lease_to(make_pilot(vo=group.vo)) for _ in range(3)]
+    live_through(seconds=340)
+    last = lease_to(make_pilot(vo=group.vo))
+    pass_time(seconds=50)
+    monkeypatch.setattr(expiry, "ENDED_TOGETHER", 1)
+
+    def execute_slowly(execute: Callable[..., object], sql: str, *arguments: object) -> object:
+        answer = execute(sql, *arguments)
+        if "wms_end_lease" in sql:
+            pass_time(seconds=50)
+        return answer
+
+    with connection.execute_wrapper(execute_slowly):
+        assert expiry.expire_leases() == len(lost)
+    assert expiry.expire_leases() == 0
+    assert Match.objects.get(pk=last.match.pk).expires_at == last.match.expires_at
 
 
 def test_an_outage_lengthens_unused_leases_too(holder: Holder) -> None:

@@ -193,7 +193,7 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     # ---- Leases
     "match_open": lambda _: tell_drained_pilots(now=database_now()),
     "match_ended": lambda _: failing_hosts(fast=timedelta(minutes=1), failures=10, now=database_now()),
-    "matching_match_job_id_aeda778d": lambda filled: lease_ends._deaths_during(filled.job),
+    "matching_match_job_id_aeda778d": lambda filled: lease_ends._deaths_during([filled.job.pk]),
     "a_request_of_a_pilot_gets_its_leases_once": (
         lambda filled: leases_of(filled.pilot, actor=filled.operator, most=100)
     ),

@@ -134,10 +134,13 @@ def carried_by(jobs: Iterable[Job]) -> dict[int, HeldBack]:
 
 
 @transaction_required
-def definition_of(job: Job) -> QueueDefinition | None:
-    """Return the definition of the task queue that the job would enter now; None: it would be Checking."""
-    sites = input_data.where(job, input_data.locate([job]))
-    return None if sites is None else queue_definition(_requirements_of(job, sites))
+def definitions_of(jobs: Sequence[Job]) -> dict[int, QueueDefinition]:
+    """Return {job id: definition of the task queue that it would enter now}, without jobs that would be Checking."""
+    holding = input_data.locate(jobs)
+    where = {job.pk: input_data.where(job, holding) for job in jobs}
+    return {
+        job.pk: queue_definition(_requirements_of(job, sites)) for job in jobs if (sites := where[job.pk]) is not None
+    }
 
 
 def queue_definition(requirements: JobRequirements) -> QueueDefinition:

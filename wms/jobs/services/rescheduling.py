@@ -1,7 +1,8 @@
 """Rescheduling: a job returns to its task queue as soon as no pilot can run it any more."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -16,6 +17,7 @@ from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import enqueueing, transitions
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
+from wms.kernel.memo import CachedLookups
 from wms.kernel.time_texts import to_the_second
 from wms.wire.protocol import KILL
 
@@ -34,7 +36,7 @@ def requeue(
     *,
     source: str,
     now: datetime,
-    minor: str = "",
+    minor: str | Mapping[int, str] = "",
     held_back: Mapping[int, HeldBack] = MappingProxyType({}),
 ) -> frozenset[int]:
     """Make Rescheduled jobs wait again, which must have no open lease; return those that now wait.
@@ -46,7 +48,7 @@ def requeue(
         job_ids: in any order.
         source: who or what caused it, for the history.
         now: the time of the change.
-        minor: new minor status.
+        minor: new minor status; or {job: its own}, with each of *job_ids*.
         held_back: {job: when and where it may be matched}; missing jobs may be matched at once and everywhere.
     """
     recorded = transitions.record(
@@ -62,44 +64,59 @@ def requeue(
 
 @transaction_required
 def reschedule_or_fail(
-    job_id: int, *, minor: str, source: str, now: datetime, given_back: GivenBack | None = None, deaths: int = 0
-) -> JobStatus:
-    """Return a job whose lease ended without a result to its task queue; after too many times, it fails.
+    minors: Mapping[int, str],
+    *,
+    source: str,
+    now: datetime,
+    given_back: Mapping[int, GivenBack] = MappingProxyType({}),
+    deaths: Mapping[int, int] = MappingProxyType({}),
+) -> dict[int, JobStatus]:
+    """Return jobs whose leases ended without a result to their task queues; after too many times, a job fails.
 
-    A job that its owner rescheduled while it was leased waits again; one that was killed does not change.
+    A job that its owner rescheduled while it was leased waits again; one that was killed does not change. It is the
+    last step of a transaction, as ``requeue``.
 
     Args:
-        job_id: the job, without an open lease.
-        minor: the reason, at most 255 characters.
+        minors: {job without an open lease: the reason, at most 255 characters}.
         source: who or what caused it, for the history.
         now: the time of the change.
-        given_back: the places that gave it back; None: it waits for nothing and avoids no place.
-        deaths: pilots, or their processes for the job, that died so far while its payload ran.
+        given_back: {job: the places that gave it back}; missing jobs wait for nothing and avoid no place.
+        deaths: {job: pilots, or their processes for it, that died so far while its payload ran}; missing: none.
 
     Returns:
-        The new status: Waiting, Failed, or an earlier final one.
+        {job: new status: Waiting, Failed, or an earlier final one}.
     """
-    job = Job.objects.with_description().select_related("vo").select_for_update(of=("self",)).get(pk=job_id)
-    status = JobStatus(job.status)
-    if status in LEASED and (why := _why_given_up(job, minor, deaths=deaths)):
-        transitions.move(job_id, status=JobStatus.FAILED, minor=why[:_MINOR_LENGTH], source=source, now=now)
-        return JobStatus.FAILED
-    if status in LEASED:
-        transitions.move(job_id, status=JobStatus.RESCHEDULED, minor=minor, application="", source=source, now=now)
-    elif status is not JobStatus.RESCHEDULED:
-        return status
-    held_back = None
-    if given_back is not None and status in LEASED:  # else a user requested it, which takes effect at once
-        definition = enqueueing.definition_of(job)
-        held_back = avoided_places.held_back(definition, given_back, vo=job.vo, reschedules=job.reschedules, now=now)
-    requeue(
-        [job_id],
-        source=source,
-        now=now,
-        minor=minor if held_back is None else _with_wait(minor, held_back, now=now),
-        held_back={} if held_back is None else {job_id: held_back},
-    )
-    return JobStatus.WAITING
+    locked = Job.objects.with_description().select_related("vo").order_by("pk").select_for_update(of=("self",))
+    jobs = list(locked.filter(pk__among=minors.keys()))
+    held = [job for job in jobs if job.status in LEASED]
+    why_given_up = {
+        job.pk: why[:_MINOR_LENGTH]
+        for job in held
+        if (why := _why_given_up(job, minors[job.pk], deaths=deaths.get(job.pk, 0)))
+    }
+    coming_back = [job for job in held if job.pk not in why_given_up]
+    record = partial(transitions.record, only_from=LEASED, source=source, now=now)
+    record(why_given_up, status=JobStatus.FAILED, minor=why_given_up)
+    record([job.pk for job in coming_back], status=JobStatus.RESCHEDULED, minor=minors, application="")
+    # Without those that a user rescheduled: that takes effect at once.
+    held_back = _held_back([job for job in coming_back if job.pk in given_back], given_back, now=now)
+    lookups = CachedLookups({})
+    waits = {pk: _with_wait(minors[pk], its, now=now, lookups=lookups) for pk, its in held_back.items()}
+    returning = [*(job.pk for job in coming_back), *(job.pk for job in jobs if job.status == JobStatus.RESCHEDULED)]
+    waiting = requeue(returning, source=source, now=now, minor={**minors, **waits}, held_back=held_back)
+    statuses = {job.pk: JobStatus(job.status) for job in jobs} | dict.fromkeys(waiting, JobStatus.WAITING)
+    return statuses | dict.fromkeys(why_given_up, JobStatus.FAILED)
+
+
+def _held_back(jobs: Sequence[Job], given_back: Mapping[int, GivenBack], *, now: datetime) -> dict[int, HeldBack]:
+    definitions = enqueueing.definitions_of(jobs)
+    held_back = {
+        job.pk: avoided_places.held_back(
+            definitions.get(job.pk), given_back[job.pk], vo=job.vo, reschedules=job.reschedules, now=now
+        )
+        for job in jobs
+    }
+    return {pk: its for pk, its in held_back.items() if its is not None}
 
 
 def _why_given_up(job: Job, minor: str, *, deaths: int) -> str:
@@ -143,11 +160,11 @@ def reschedule(job_ids: Collection[int], *, source: str, now: datetime) -> tuple
     return frozenset(recorded.moved), refused
 
 
-def _with_wait(minor: str, held_back: HeldBack, *, now: datetime) -> str:
+def _with_wait(minor: str, held_back: HeldBack, *, now: datetime, lookups: CachedLookups) -> str:
     """Return the reason of a reschedule and what the job waits for, within the length of a minor status."""
     waits = f"waits until {to_the_second(held_back.not_before)}" if held_back.not_before > now else ""
     if held_back.avoided_queue_ids:
-        place = place_in_words(held_back.avoided_queue_ids[-1], host=held_back.avoided_host)
+        place = place_in_words(held_back.avoided_queue_ids[-1], host=held_back.avoided_host, lookups=lookups)
         waits = f"{waits}{', then' if waits else 'goes'} elsewhere than {place} first"
     return f"{minor[: max(0, _MINOR_LENGTH - len(waits) - 2)]}; {waits}"[:_MINOR_LENGTH]
 

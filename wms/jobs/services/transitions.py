@@ -84,7 +84,7 @@ def record(
     job_ids: Iterable[int],
     *,
     status: JobStatus,
-    minor: str = "",
+    minor: str | Mapping[int, str] = "",
     application: str | None = None,
     source: str,
     now: datetime,
@@ -96,7 +96,7 @@ def record(
     Args:
         job_ids: in any order.
         status: the new status.
-        minor: new minor status, at most 255 characters.
+        minor: new minor status, at most 255 characters; or {job id: that of this job}, with each of *job_ids*.
         application: new application status; None keeps each job's.
         source: user or component that changes it, for the history: a user name, ``pilot 7``, ``matcher``.
         now: the time of the change.
@@ -216,11 +216,13 @@ def _locked(job_ids: Collection[int]) -> JobQuerySet:
     return Job.objects.filter(pk__among=frozenset(job_ids)).order_by("pk").select_for_update(of=("self",))
 
 
-def _columns(status: JobStatus, *, minor: str, application: str | None, now: datetime) -> dict[str, object]:
+def _columns(
+    status: JobStatus, *, minor: str | Mapping[int, str], application: str | None, now: datetime
+) -> dict[str, object]:
     """Return the columns of every job that becomes *status*."""
     columns: dict[str, object] = {
         "status": status,
-        "minor_status": minor,
+        "minor_status": minor if isinstance(minor, str) else changes.of_each_job(minor),
         "status_changed_at": now,
         # A deleted job keeps the time of its end.
         "ended_at": Coalesce("ended_at", now) if status in FINAL else None,

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+import msgspec
 from django.db import connection
-from django.db.models import BooleanField
+from django.db.models import BooleanField, CharField
 from django.db.models.expressions import RawSQL
 
 from wms.jobs.domain.lifecycle import JobStatus
@@ -63,6 +64,12 @@ _COUNTED_BY: Final = "SELECT set_config('wms.jobs_counted_by', %s, true)"
 
 #: Changes of more jobs are counted by their statement; for fewer, that would take longer than the trigger.
 _FEW_CHANGES: Final = 20
+
+
+def of_each_job(texts: Mapping[int, str]) -> RawSQL:
+    """Return the value of a column that is another for each job of ``move``: its text in *texts*."""
+    json = msgspec.json.encode({str(job_id): text for job_id, text in texts.items()}).decode()
+    return RawSQL("%s::jsonb ->> jobs_job.id::text", [json], output_field=CharField())
 
 
 @transaction_required
