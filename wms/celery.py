@@ -139,4 +139,5 @@ def note_end(task_id: str, **_sent: object) -> None:
 def tasks_are_within_bound() -> bool:
     """Return whether no task of this worker has run for longer than WMS_TASK_MOST_S; else its pulse stops (ADR 96)."""
     now = time.monotonic()
-    return now - min(tuple(_begun.values()), default=now) <= settings.WMS_TASK_MOST_S
+    longest_s: float = settings.WMS_TASK_MOST_S
+    return now - min(tuple(_begun.values()), default=now) <= longest_s
