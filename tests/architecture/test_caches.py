@@ -11,8 +11,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = ("matching", "pilots", "resources", "taskqueues", "wms")
 #: Programs of their own, on other machines or for a moment.
 ELSEWHERE: Final = ("pilots/agent/", "pilots/backends/host.py", "resources/gateway/", "wms/client/", "wms/stack/")
-#: Its keys are parts of the program or processes of the server.
-NO_CACHES: Final = {"wms.kernel.memo._brief_memos", "wms.web.server.WebServer._pauses_s"}
+#: Its keys are parts of the program, processes of the server, or tasks that run now.
+NO_CACHES: Final = {"wms.celery._begun", "wms.kernel.memo._brief_memos", "wms.web.server.WebServer._pauses_s"}
 DECORATORS: Final = {"cache", "lru_cache"}
 CALLS: Final = {*DECORATORS, "RecentlyUsed", "BriefMemo", "WeakKeyDictionary", "WeakValueDictionary", "WeakSet"}
 #: Registries of the program are in capitals.
