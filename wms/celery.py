@@ -28,8 +28,6 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
 
 #: Header of a task: when it expires.
 _EXPIRES_AT: Final = "expires_by_database"
-
-
 #: Tasks of which one run at a time works.
 _PERIODIC: Final = frozenset(entry["task"] for entry in BEAT.values())
 

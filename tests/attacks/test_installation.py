@@ -1,4 +1,4 @@
-"""What an operator or a site runs to install and upgrade, in and below directories that other accounts can write to."""
+"""Commands that install and upgrade, run in and below directories that other accounts can write to."""
 
 import re
 import shutil

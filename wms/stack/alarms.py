@@ -27,5 +27,5 @@ def _ring(sentence: str) -> None:
             subprocess.run(command, stdin=subprocess.DEVNULL, timeout=_COMMAND_WITHIN_S, check=True)  # noqa: S603 - the operator's
         if settings.WMS_ALARM_EMAIL:
             send_mail(f"[wms] {sentence[:70]}", sentence, settings.WMS_EMAIL_FROM, settings.WMS_ALARM_EMAIL)
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, ValueError, subprocess.SubprocessError):  # a ValueError: an odd number of quotes
         logger.exception("alarms.failed", extra={"sentence": sentence})

@@ -3,11 +3,9 @@
 import asyncio
 import os
 import socket
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
 from typing import Final
 
 #: Looks in a row, ten seconds apart, at which a process had sent no pulse. Looks are counted, not seconds: no process
@@ -54,25 +52,6 @@ class Pulses(asyncio.DatagramProtocol):
     def forget(self, process: int) -> None:
         """Stop watching a process."""
         self._silent_looks.pop(process, None)
-
-
-class Recent:
-    """Moments of the last *seconds*."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._moments: deque[float] = deque()
-
-    def add(self) -> int:
-        """Add this moment; return how many there are."""
-        self._moments.append(monotonic())
-        return self.count()
-
-    def count(self) -> int:
-        """Return how many there are."""
-        while self._moments and monotonic() - self._moments[0] > self._seconds:
-            self._moments.popleft()
-        return len(self._moments)
 
 
 def _group_of(process: int) -> int | None:

@@ -16,7 +16,7 @@ from wms.kernel.processes import is_stopped
 from wms.stack.errors import StackError
 from wms.stack.output import Output, copy_lines
 from wms.stack.parts import ActivityPart, CallPart, CommandPart, Part, ServicePart, Stage
-from wms.stack.pulses import SILENT_LOOKS, Pulses, Recent
+from wms.stack.pulses import SILENT_LOOKS, Pulses
 
 _PROBE_EVERY_S = 0.05
 _LINES_KEPT = 30
@@ -156,7 +156,7 @@ class _Child:
         self._copying: asyncio.Task[None] | None = None
         self._keeping: list[asyncio.Task[None]] = []
         self._last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
-        self._silent_ended = Recent(_COUNTED_S)
+        self._silent_ended = _Recent()
 
     async def start(self) -> None:
         """Start the process."""
@@ -211,7 +211,7 @@ class _Child:
 
     async def _keep(self, service: ServicePart) -> None:
         pause_s = _SHORTEST_PAUSE_S
-        ends = Recent(_COUNTED_S)
+        ends = _Recent()
         while True:
             begun = time.monotonic()
             code = await self._end()
@@ -307,6 +307,24 @@ class _Child:
 
     def _last_line(self) -> str:
         return f": {self._last_lines[-1]}" if self._last_lines else ""
+
+
+class _Recent:
+    """Moments of the last _COUNTED_S seconds."""
+
+    def __init__(self) -> None:
+        self._moments: deque[float] = deque()
+
+    def add(self) -> int:
+        """Add this moment; return how many there are."""
+        self._moments.append(time.monotonic())
+        return self.count()
+
+    def count(self) -> int:
+        """Return how many there are."""
+        while self._moments and time.monotonic() - self._moments[0] > _COUNTED_S:
+            self._moments.popleft()
+        return len(self._moments)
 
 
 def _described(code: int) -> str:

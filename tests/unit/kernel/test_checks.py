@@ -141,6 +141,15 @@ def test_a_lease_must_outlive_its_first_renewal(settings: Settings, name: str) -
     assert [error.id for error in checks.check_leases()] == ["wms.E006"]
 
 
+def test_alarms_by_mail_need_a_mail_server(settings: Settings) -> None:
+    settings.WMS_ALARM_EMAIL = ["ops@example.org"]
+    (error,) = checks.check_mail()
+    assert (error.id, error.hint) == ("wms.E014", "Name the mail server in WMS_EMAIL_URL.")
+    settings.WMS_EMAIL_URL = "smtp://mail.example.org"
+    settings.WMS_EMAIL_FROM = "wms@example.org"
+    assert checks.check_mail() == []
+
+
 @pytest.mark.parametrize("sender", ["", "wms", "wms@example.org\nBcc: all@example.org"])
 def test_mail_needs_a_sender(settings: Settings, sender: str) -> None:
     settings.WMS_EMAIL_FROM = sender

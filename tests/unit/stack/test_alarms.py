@@ -25,8 +25,9 @@ def test_a_sentence_is_the_last_argument_of_the_command_and_is_mailed(settings: 
     assert message.subject == f"[wms] {SENTENCE[:70]}"
 
 
-def test_an_alarm_that_fails_is_logged(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
-    settings.WMS_ALARM_COMMAND = "/nowhere/alarm"
+@pytest.mark.parametrize("command", ["/nowhere/alarm", "false", "logger 'wms"])
+def test_an_alarm_that_fails_is_logged(command: str, settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    settings.WMS_ALARM_COMMAND = command
     ring(SENTENCE)
     wait_for(lambda: caplog.records)
     assert caplog.records[0].message == "alarms.failed"
