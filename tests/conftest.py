@@ -19,7 +19,7 @@ from pytest_django import DjangoDbBlocker
 
 from taskqueues.services.index.shared import index
 from tests.clock import reset_clock
-from tests.named_tests import ROOT, named_by_proofs, named_by_threat_model
+from tests.named_tests import ROOT, has_named_tests, named_by_proofs, named_by_threat_model
 from tests.servers import TEMPLATE
 from tests.tables import empty_tables
 from wms.accounts.security_log import refusals
@@ -89,8 +89,19 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Read no module of slow tests for the default suite, whose environment lacks what they import."""
-    return True if config.option.markexpr == "not slow" and is_slow(collection_path) else None
+    """Read no module without a test that is asked for: to read all takes each worker half a minute.
+
+    The environment of the default suite also lacks what modules of slow tests import.
+    """
+    chosen = config.option.markexpr
+    if chosen == "not slow":
+        return True if is_slow(collection_path) else None
+    if collection_path.name.startswith("test_") and collection_path.is_file():
+        if chosen.startswith("core"):
+            return None if has_named_tests(collection_path) else True
+        if chosen.startswith("root"):
+            return None if "mark.root" in collection_path.read_text(encoding="utf-8") else True
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

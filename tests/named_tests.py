@@ -16,14 +16,24 @@ PROOFS: Final[dict[str, dict[str, list[str]]]] = yaml.safe_load(
 )
 
 
-def named_by_proofs() -> set[str]:
+@cache
+def named_by_proofs() -> frozenset[str]:
     """Return the tests of tests/proofs.yaml, as ids of pytest, some with a case in brackets."""
-    return {test for part in PROOFS.values() for tests in part.values() for test in tests}
+    return frozenset(test for part in PROOFS.values() for tests in part.values() for test in tests)
 
 
-def named_by_threat_model() -> set[str]:
+@cache
+def named_by_threat_model() -> frozenset[str]:
     """Return the functions that docs/threat-model.md names."""
-    return set(re.findall(r"`(test_\w+)`", THREAT_MODEL))
+    return frozenset(re.findall(r"`(test_\w+)`", THREAT_MODEL))
+
+
+def has_named_tests(module: Path) -> bool:
+    """Return whether a module of tests has one that is named."""
+    if any(test.startswith(f"{module.relative_to(ROOT)}::") for test in named_by_proofs()):
+        return True
+    text = module.read_text(encoding="utf-8")
+    return any(f"def {name}(" in text for name in named_by_threat_model())
 
 
 @cache
