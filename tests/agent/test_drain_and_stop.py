@@ -17,7 +17,7 @@ from tests.agent.conftest import StartAgent
 from tests.agent.running import ROOT, RunningAgent, ancestor_below, marker, processes_with
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
 from tests.agent.test_parallel import finished, node_with, running, until_there
-from tests.pace import within
+from tests.pace import slowness, within
 
 # ---- drained
 
@@ -149,7 +149,7 @@ def test_after_sigterm_a_job_ends_by_itself_if_it_can_and_else_is_handed_back(
     mark = marker()
     server.add_job("/bin/sh", until_there(tmp_path / "go"))
     server.add_job("sleep", mark)
-    agent = start("--stop-within-s", "8", "--grace-s", "0.5")
+    agent = start("--stop-within-s", str(5.5 + 2.5 * slowness()), "--grace-s", "0.5")
     running(server, 2)
     agent.stop()
     beats = len(server.leases[0].heartbeats)
