@@ -28,6 +28,7 @@ from pilots.agent.server.lease import parse_job
 from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.running import marker, processes_with
 from tests.agent.scripted import ScriptedServer
+from tests.pace import slowness
 from wms.wire.protocol import WatchdogMargins
 
 NOBODY = 2**30
@@ -363,6 +364,8 @@ def test_a_payload_that_writes_without_end_is_stopped(server: ScriptedServer, st
 
 def test_a_stalled_payload_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
     mark = marker()
+    # A look that comes late, as from a suspended machine, begins to measure anew.
+    server.configuration["heartbeat_s"] = 0.2 * slowness()
     server.configuration["watchdog"] |= {"stalled_s": 1, "stalled_cpu_fraction": 0.05}
     server.add_job("/bin/sh", f"-c 'trap \"\" TERM; sleep {mark}; sleep {mark}'")
 
