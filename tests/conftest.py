@@ -118,8 +118,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs root"))
         if config.pluginmanager.hasplugin("_cov") and not item.nodeid.startswith(MEASURED):
             item.add_marker("no_cover")
-    # Of the tests that are begun last none may keep one worker busy when the others are idle.
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    # Of the tests that are begun last none may keep one worker busy when the others are idle: the longest, of whole systems
+    # and of pilots, need no database of the tests.
+    items.sort(
+        key=lambda item: (item.get_closest_marker("slow") is None, needs_database(item), not is_end_to_end(item))
+    )
+
+
+def needs_database(item: pytest.Item) -> bool:
+    fixtures = getattr(item, "fixturenames", [])
+    return item.get_closest_marker("django_db") is not None or "db" in fixtures or "transactional_db" in fixtures
+
+
+def is_end_to_end(item: pytest.Item) -> bool:
+    return item.nodeid.startswith("tests/end_to_end/")
 
 
 @pytest.fixture(scope="session")
