@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.core.files.storage import FileSystemStorage, storages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,9 @@ def disks(paths: Iterable[Path] | None = None) -> Sequence[Disk]:
         OSError: a directory cannot be looked at.
     """
     if paths is None:
-        paths = (settings.WMS_DATA_DIR, Path(settings.STORAGES["sandboxes"]["OPTIONS"]["location"]))
+        sandboxes = storages["sandboxes"]
+        paths = [settings.WMS_DATA_DIR]
+        paths += [Path(sandboxes.location)] if isinstance(sandboxes, FileSystemStorage) else []
     volumes: dict[int, Disk] = {}
     for path in paths:
         there = next(each for each in (path, *path.absolute().parents) if each.exists())

@@ -66,7 +66,7 @@ def black_holes_tile(*, now: datetime) -> Tile:
     return Tile(
         name="Black holes",
         is_well=not holes,
-        text=f"{len(holes):,} hosts get no jobs" if holes else "none",
+        text="none" if not holes else "1 host gets no jobs" if len(holes) == 1 else f"{len(holes):,} hosts get no jobs",
         since=holes[0].found_at if holes else None,
         to_do=to_do if holes else "",
         lines=shown([f"{hole.host_name} at {hole.site.name}: {hole.reason}" for hole in holes]),
@@ -107,11 +107,11 @@ def limits_tile() -> Tile:
     limits = list(zero.select_related("vo", "site", "ce__site", "group", "user"))
     closing = [limit for limit in limits if not any((limit.site, limit.ce, limit.group, limit.user, limit.job_type))]
     to_do = "Remove the limit, or raise it, when the VO may run again (`limits` of the configuration)."
-    others = f"{len(limits) - len(closing):,} limits of zero on a part of a VO"
+    others = f"; {len(limits) - len(closing):,} on a part of a VO" if len(limits) > len(closing) else ""
     return Tile(
         name="Limits of zero",
         is_well=not closing,
-        text=f"{len(closing):,} close a VO; {others}" if closing else f"none closes a VO; {others}",
+        text=f"{len(closing):,} on a whole VO{others}" if closing else f"none on a whole VO{others}",
         to_do=to_do if closing else "",
         lines=shown([f"jobs of {limit_in_words(limit)}: {_zeros(limit)}" for limit in closing]),
         url_name="admin:taskqueues_limit_changelist",

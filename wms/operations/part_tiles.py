@@ -55,10 +55,10 @@ def part_tile(part: PartState, *, now: datetime) -> Tile:
     """Return the tile of a part as its supervisor sees it."""
     name = _NAMES.get(part.name, part.name)
     times = "once" if part.restarts == 1 else f"{part.restarts} times"
-    restarts = f"started again {times}, the last time because it {part.last_reason}" if part.restarts else ""
+    restarts = f"started again {times}; last reason: {part.last_reason}" if part.restarts else ""
     silent = max(part.processes, key=lambda process: process.silent_s, default=None)
     if part.running_s is None:
-        text, to_do = f"has ended, and is started again: it {part.last_reason}", _LOOK_IN_LOG
+        text, to_do = f"is started again after a pause: {part.last_reason}", _LOOK_IN_LOG
         return Tile(name=name, is_well=False, text=text, to_do=to_do)
     since = now - timedelta(seconds=part.running_s)
     if part.left:

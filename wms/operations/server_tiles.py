@@ -7,7 +7,7 @@ from typing import Final
 from django.conf import settings
 
 from wms.kernel.clock import clock_ahead, complaint_of_clock
-from wms.kernel.database_version import recorded_version, refusal_of_database
+from wms.kernel.database_version import recorded_version, refusal_of_running
 from wms.kernel.time_texts import duration
 from wms.operations.broker import queue_depths
 from wms.operations.database import Transaction
@@ -70,7 +70,7 @@ def dead_rows_tile(dead: Mapping[str, int], *, most: int = MOST_DEAD_ROWS) -> Ti
         is_well=is_well,
         text=f"{sum(dead.values()):,}",
         to_do="" if is_well else "End the longest transaction, and make autovacuum more eager for this table.",
-        lines=shown([f"{table}: {number:,}" for table, number in dead.items() if number >= most / 1000 or not is_well]),
+        lines=shown([f"{table}: {number:,}" for table, number in dead.items()]),
     )
 
 
@@ -125,7 +125,7 @@ def clock_tile() -> Tile:
 
 def version_tile() -> Tile:
     """Return the tile of the versions of program and database."""
-    refusal = refusal_of_database()
+    refusal = refusal_of_running()
     migrated = recorded_version() or "one that is not recorded"
     return Tile(
         name="Versions",

@@ -34,7 +34,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Runs:
 @pytest.fixture
 def execute(worker: Runs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return what runs a function as a periodic task, as if beat had sent it some seconds ago."""
-    task: Task = app.tasks[TASK]
+    task: Task[..., object] = app.tasks[TASK]
 
     def execute(function: Callable[[], object], *, sent_s: float = 0) -> None:
         monkeypatch.setattr(task, "run", function)

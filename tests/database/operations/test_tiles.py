@@ -13,10 +13,11 @@ from pilots.models import CEHealth, DirectorRun
 from resources.domain.enums import ResourceState, ThrottlePolicy, WhenExpired
 from resources.models import ComputingElement, ThrottleState
 from taskqueues.models import Limit
+from taskqueues.services.index.shared import index
 from tests.factories import make_black_hole, make_ce, make_group, make_job, make_throttled_site, make_vo
 from tests.pace import within
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.kernel import database_version, liveness
+from wms.kernel import liveness
 from wms.kernel.clock import current_time
 from wms.kernel.liveness import Report
 from wms.kernel.runs import Run
@@ -116,8 +117,9 @@ def test_clock_and_versions_are_red_with_their_complaints(monkeypatch: pytest.Mo
     complaint = "The clock of this machine is 3.0 s ahead of the database's: synchronise it."
     monkeypatch.setattr("wms.operations.server_tiles.complaint_of_clock", lambda: complaint)
     assert_red(server_tiles.clock_tile(), "3.0 s ahead")
-    monkeypatch.setattr(database_version, "recorded_version", lambda: "99.0.0")
-    assert_red(server_tiles.version_tile())
+    refusal = "This program, version 0.1.0, is older than the database: start that one."
+    monkeypatch.setattr("wms.operations.server_tiles.refusal_of_running", lambda: refusal)
+    assert_red(server_tiles.version_tile(), "database migrated by")
 
 
 # ---- parts, reports, index, tasks ------------------------------------------------------------------------------------
@@ -152,7 +154,7 @@ def test_a_part_that_works_is_green_also_after_a_restart() -> None:
     restarted = part(restarts=1, restarts_lately=1, last_reason="ended with exit code 1")
     tile = part_tiles.part_tile(restarted, now=NOW)
     assert_green(tile)
-    assert tile.text == "works; started again once, the last time because it ended with exit code 1"
+    assert tile.text == "works; started again once; last reason: ended with exit code 1"
     assert tile.since == ago(100)
 
 
@@ -167,7 +169,7 @@ def test_reports_that_have_stopped_are_red() -> None:
 
 def test_an_index_that_cannot_be_read_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_green(part_tiles.index_tile())
-    monkeypatch.setattr(part_tiles.index, "_failure", psycopg.OperationalError("away"))
+    monkeypatch.setattr(index, "_failure", psycopg.OperationalError("away"))
     assert_red(part_tiles.index_tile(), "OperationalError")
 
 
@@ -234,7 +236,7 @@ def test_a_black_hole_is_red_until_it_is_over() -> None:
     assert_green(grid_tiles.black_holes_tile(now=NOW))
     hole = make_black_hole(host_name="node7", found_at=ago(60))
     tile = grid_tiles.black_holes_tile(now=NOW)
-    assert_red(tile, "1 hosts", "node7", "11 of the 12 jobs")
+    assert_red(tile, "1 host gets", "node7", "11 of the 12 jobs")
     assert tile.since == hole.found_at
     assert_green(grid_tiles.black_holes_tile(now=hole.until))
 
@@ -268,7 +270,7 @@ def test_a_limit_of_zero_is_red_if_it_closes_a_vo() -> None:
     Limit.objects.create(vo=vo, running=5)
     assert_green(grid_tiles.limits_tile())
     Limit.objects.create(vo=vo, running=0, waiting=10)
-    assert_red(grid_tiles.limits_tile(), "1 close a VO", "jobs of the VO lhcb: running 0")
+    assert_red(grid_tiles.limits_tile(), "1 on a whole VO; 1 on a part", "jobs of the VO lhcb: running 0")
 
 
 # ---- all of them -----------------------------------------------------------------------------------------------------

@@ -31,8 +31,9 @@ def _refuse_others(request: HttpRequest) -> None:
 
 def _revision(request: HttpRequest) -> Sequence[object]:
     _refuse_others(request)
-    vars(request)["tiles"] = all_tiles(now=current_time())
-    return vars(request)["tiles"]
+    tiles = all_tiles(now=current_time())
+    vars(request)["tiles"] = tiles
+    return tiles
 
 
 @login_required
