@@ -62,7 +62,7 @@ def test_ask_again_ends_the_pauses_of_computing_elements_that_fail(
     assert CEHealth.objects.get(pk=well.pk).ask_after == NOW
 
 
-def test_the_page_needs_the_same_queries_for_one_and_for_thirty(
+def test_the_page_needs_no_more_queries_for_thirty_in_trouble(
     operator: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     operator.get(PAGE)

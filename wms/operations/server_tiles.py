@@ -118,7 +118,8 @@ def clock_tile() -> Tile:
     return Tile(
         name="Clock",
         is_well=not complaint,
-        text=complaint.partition(":")[0] or f"{clock_ahead().total_seconds():+.1f} s from the database's",
+        text=complaint.partition(":")[0]
+        or f"differs from the database's by {duration(abs(clock_ahead().total_seconds()))}",
         to_do="Synchronise the clocks of this machine and of the database's (chronyd)." if complaint else "",
     )
 

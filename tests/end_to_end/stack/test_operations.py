@@ -35,11 +35,11 @@ class OperationsPage:
 
     def red(self) -> set[str]:
         """Return the names of the tiles in trouble."""
-        return self._tiles("failed")
+        return self._tiles("trouble")
 
     def green(self) -> set[str]:
         """Return the names of the tiles that are well."""
-        return self._tiles("done")
+        return self._tiles("well")
 
     def _tiles(self, style: str) -> set[str]:
         text = ""
