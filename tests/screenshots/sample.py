@@ -65,7 +65,8 @@ def make_sample() -> Sample:
     """Create the rows, and log all readers in."""
     now = timezone.now()
     # No beat runs beside the sample; its pages would say that the background work has stopped.
-    Liveness.objects.create(name=liveness.BEAT, reported_at=now + timedelta(days=1))
+    for part in (liveness.BEAT, liveness.SITES):
+        Liveness.objects.create(name=part, reported_at=now + timedelta(days=1))
     vo = make_vo(name="lhcb")
     group, production = make_group(name="lhcb_user", vo=vo), make_group(name="lhcb_prod", vo=vo, shares_jobs=True)
     alice = make_user(username=Reader.PHYSICIST, groups=[group, production], default_group=group)
