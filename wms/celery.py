@@ -19,6 +19,7 @@ from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
 from wms.kernel.clock import current_time, monotonic
 from wms.kernel.database_version import refusal_of_running
 from wms.kernel.db import LockKey, session_lock
+from wms.kernel.runs import runs
 from wms.schedule import BEAT
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
@@ -28,8 +29,8 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
 
 #: Header of a task: when it expires.
 _EXPIRES_AT: Final = "expires_by_database"
-#: Tasks of which one run at a time works.
-_PERIODIC: Final = frozenset(entry["task"] for entry in BEAT.values())
+#: {task of which one run at a time works: its period in seconds}.
+_PERIODIC: Final = {entry["task"]: entry["schedule"] for entry in BEAT.values()}
 
 
 class CarefulTask(Task[..., object]):
@@ -49,7 +50,17 @@ class CarefulTask(Task[..., object]):
         ) as is_alone:
             if not is_alone:
                 raise Ignore
-            return super().__call__(*args, **kwargs)
+            if self.name not in _PERIODIC:
+                return super().__call__(*args, **kwargs)
+            with runs.noted(self.name, due_at=self._due_at()):
+                return super().__call__(*args, **kwargs)
+
+    def _due_at(self) -> datetime | None:
+        """Return when beat sent a periodic task, which expires after its period (wms.schedule)."""
+        expires_at: str | None = self.request.get(_EXPIRES_AT)
+        if expires_at is None:
+            return None
+        return datetime.fromisoformat(expires_at) - timedelta(seconds=_PERIODIC[self.name])
 
     def _has_expired(self) -> bool:
         expires_at: str | None = self.request.get(_EXPIRES_AT)
@@ -109,6 +120,7 @@ def refuse_to_start_unsafe(**sent: object) -> None:  # noqa: ARG001 - Celery's s
 def settle(**_sent: object) -> None:
     """Settle the memory of a worker, whose tasks are loaded now, and let it send pulses."""
     settle_memory()
+    runs.expect(_PERIODIC)
     pulse.begin(tasks_are_within_bound)
 
 

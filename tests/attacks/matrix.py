@@ -198,6 +198,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET pilot-summary": MANAGERS | OTHER_MANAGER,
         "GET pilot-log-read": MANAGERS,
         "GET portal:pilots": PEOPLE,
+        "GET portal:operations": OPERATORS,
+        "POST portal:operations-ask-again": OPERATORS,
         "GET portal:pilot": MANAGERS,
         "GET portal:pilot-log": MANAGERS,
         "GET portal:pilot-whole-log": MANAGERS,

@@ -61,6 +61,7 @@ def database(name: str, *, template: str = "template0") -> Iterator[str]:
 
 #: Values of the columns that tables have got since.
 NEW_COLUMNS: Final = {
+    "kernel_pulse": ", '{}'",
     "jobs_sandboxupload": ", NULL",
     "matching_match": ", 0, 0",
     "pilots_director": ", '', ''",
@@ -127,7 +128,7 @@ def as_upgraded(row: str) -> str:
     """Return a row of a dump with what the migrations change: a word, and new columns."""
     found = re.match(r"INSERT INTO public\.(\w+) .*\);$", row)
     added = NEW_COLUMNS.get(found.group(1), "") if found else ""
-    return f"{row.removesuffix(');')}{added});" if added else row.replace("pulse", "liveness")
+    return (f"{row.removesuffix(');')}{added});" if added else row).replace("pulse", "liveness")
 
 
 @pytest.fixture(scope="module")

@@ -81,6 +81,7 @@ PAGES: Final = (
     Page(name="second-factor", address="/accounts/second-factor/"),
     Page(name="groups", address="/accounts/groups/"),
     Page(name="waiting", address="/accounts/waiting/", reader=Reader.WAITING),
+    Page(name="operations", address="/operations/", reader=Reader.OPERATOR),
     Page(name="people", address="/people/", reader=Reader.OPERATOR),
     Page(name="admin", address="/admin/", reader=Reader.OPERATOR),
     Page(name="admin-jobs", address="/admin/jobs/job/", reader=Reader.OPERATOR),

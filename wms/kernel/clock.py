@@ -33,6 +33,8 @@ class _Clock:
         self._lock = Lock()
         self._read_again_at = float("inf")
         self._read: tuple[datetime, float] | None = None
+        #: Of this machine's clock before the database's, when it was last read.
+        self.ahead = timedelta()
         #: What people should know of the clock of this machine; empty: nothing.
         self.complaint = ""
 
@@ -72,6 +74,7 @@ class _Clock:
         self._compare(datetime.now(UTC) - then - timedelta(seconds=(after_s - before_s) / 2))
 
     def _compare(self, ahead: timedelta) -> None:
+        self.ahead = ahead
         differs = abs(ahead) > _DIFFERS_BY
         if differs and not self.complaint:
             logger.warning("clock.differs: %s", _complaint(ahead))
@@ -97,3 +100,8 @@ def complaint_of_clock() -> str:
     """Return a sentence if this machine's clock differs from the database's by more than a second; empty otherwise."""
     _clock.now()
     return _clock.complaint
+
+
+def clock_ahead() -> timedelta:
+    """Return how far this machine's clock is ahead of the database's; 0 where it was not compared yet."""
+    return _clock.ahead

@@ -34,7 +34,7 @@ def refusal_of_database() -> str | None:
     The database is newer if its recorded version is, or if an app has a migration that this program does not know and
     that was applied after the last one that it knows. (Those applied before were replaced by squashing.)
     """
-    version, unknown = _recorded_version(), _unknown_migrations()
+    version, unknown = recorded_version(), _unknown_migrations()
     is_newer = version is not None and _numbers(version) > _numbers(__version__)
     if not unknown and not is_newer:
         return None
@@ -47,19 +47,20 @@ def refusal_of_database() -> str | None:
     )
 
 
-def record_version(*, applied: bool) -> None:
-    """Record that this program has applied migrations, or only unapplied some: then its version is not needed."""
-    comment = f"'wms-server {__version__}'" if applied else "NULL"
-    with connection.cursor() as cursor:
-        cursor.execute(f"COMMENT ON TABLE django_migrations IS {comment}")
-
-
-def _recorded_version() -> str | None:
+def recorded_version() -> str | None:
+    """Return the version of the program that migrated the database; None: it is not recorded."""
     with connection.cursor() as cursor:
         cursor.execute(_TABLE)
         row = cursor.fetchone()
     comment = _COMMENT.match(row[0] or "") if row else None
     return comment[1] if comment else None
+
+
+def record_version(*, applied: bool) -> None:
+    """Record that this program has applied migrations, or only unapplied some: then its version is not needed."""
+    comment = f"'wms-server {__version__}'" if applied else "NULL"
+    with connection.cursor() as cursor:
+        cursor.execute(f"COMMENT ON TABLE django_migrations IS {comment}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,9 +1,15 @@
-"""Signs of life of the parts that serve no requests."""
+"""Signs of life of the parts that serve no requests, and the last runs of the periodic tasks that they execute."""
 
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import msgspec
+from django.db import connection
 
 from wms.kernel.db import DatabaseNow
 from wms.kernel.models import Liveness
+from wms.kernel.runs import Run, runs
 
 #: Celery's beat, together with a worker of the control queue.
 BEAT = "beat"
@@ -12,10 +18,36 @@ SITES = "sites"
 #: beat reports every 10 s (wms.schedule); a worker busy with longer tasks is not down.
 SILENT_AFTER = timedelta(seconds=60)
 
+#: Runs that are stored already stay, but for the tasks that have run since; the ORM has no such operator of JSON.
+_REPORT: Final = """
+INSERT INTO kernel_liveness AS known (name, reported_at, runs)
+VALUES (%(name)s, wms_now(), %(expected)s::jsonb || %(latest)s::jsonb)
+ON CONFLICT (name) DO UPDATE SET
+    reported_at = excluded.reported_at, runs = %(expected)s::jsonb || known.runs || %(latest)s::jsonb
+"""
+
+
+class Report(NamedTuple):
+    """The last report of a part: its time, and the last run of each periodic task, by task."""
+
+    reported_at: datetime
+    runs: Mapping[str, Run]
+
 
 def report(name: str) -> None:
-    """Record that this part works."""
-    Liveness.objects.update_or_create(name=name, defaults={"reported_at": DatabaseNow()})
+    """Record that this part works, and what this process has run."""
+    expected, latest = runs.unstored()
+    encode = msgspec.json.Encoder().encode
+    values = {"name": name, "expected": encode(expected).decode(), "latest": encode(latest).decode()}
+    with connection.cursor() as cursor:
+        cursor.execute(_REPORT, values)
+    runs.note_stored(expected, latest)
+
+
+def reports() -> Mapping[str, Report]:
+    """Return the last report of each part that has reported, by name."""
+    rows = Liveness.objects.values_list("name", "reported_at", "runs")
+    return {name: Report(at, msgspec.convert(stored, dict[str, Run])) for name, at, stored in rows}
 
 
 def has_stopped(name: str) -> bool:

@@ -8,6 +8,9 @@ class Liveness(models.Model):
 
     name = models.CharField(max_length=32, primary_key=True)
     reported_at = models.DateTimeField()
+    runs = models.JSONField(
+        default=dict, db_default={}, help_text="Last run of each periodic task that it executes, by task."
+    )
 
     def __str__(self) -> str:
         return self.name

@@ -7,7 +7,7 @@ from wms.kernel import liveness
 
 @shared_task(name="kernel.report_liveness", ignore_result=True, acks_late=True)
 def report_liveness() -> None:
-    """Every 10 s: record that beat sends and a worker executes; if it stops, /readyz reports beat as down."""
+    """Every 10 s: record that beat sends, a worker executes, and its last runs; else /readyz reports beat as down."""
     liveness.report(liveness.BEAT)
 
 

@@ -49,6 +49,8 @@ NAVIGATION: Final[Sequence[Link]] = (
 )
 #: Entries for managers and operators.
 PILOTS: Final = Link(url_name="portal:pilots", label="Pilots", icon="cpu")
+#: Entry for operators.
+OPERATIONS: Final = Link(url_name="portal:operations", label="Operations", icon="gauge")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,7 @@ def header_of(user: User) -> Header:
     is_invited = queries.open_invitations(user, now=current_time()).exists()
     return Header(
         username=user.get_username(),
-        links=[*NAVIGATION, PILOTS] if is_manager else NAVIGATION,
+        links=[*NAVIGATION, *([PILOTS] if is_manager else []), *([OPERATIONS] if user.is_operator else [])],
         acts_in=acts_in,
         may_administer=user.is_active and user.is_staff,
         is_manager=is_manager,

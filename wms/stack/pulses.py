@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -36,7 +36,7 @@ class Pulses(asyncio.DatagramProtocol):
         """Look at the processes of a process group that pulse; return those that have been silent too often."""
         silent = []
         for process, looks in tuple(self._silent_looks.items()):
-            in_group = _group_of(process)
+            in_group = group_of(process)
             if in_group == group:
                 self._silent_looks[process] = looks + 1
                 if looks >= SILENT_LOOKS:
@@ -44,6 +44,10 @@ class Pulses(asyncio.DatagramProtocol):
             elif in_group is None:
                 del self._silent_looks[process]
         return silent
+
+    def looks(self, group: int) -> Mapping[int, int]:
+        """Return {process: looks in a row without a pulse} of the processes of a process group that pulse."""
+        return {process: looks for process, looks in self._silent_looks.items() if group_of(process) == group}
 
     def forgive(self) -> None:
         """Begin to count anew: the supervisor itself did not run."""
@@ -54,7 +58,7 @@ class Pulses(asyncio.DatagramProtocol):
         self._silent_looks.pop(process, None)
 
 
-def _group_of(process: int) -> int | None:
+def group_of(process: int) -> int | None:
     """Return the process group; None if the process has ended."""
     try:
         return os.getpgid(process)

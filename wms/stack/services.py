@@ -15,6 +15,7 @@ from environ import Env
 
 from wms.kernel.counters import DIRECTORY as COUNTERS
 from wms.kernel.pulse import VARIABLE as PULSE_SOCKET
+from wms.operations.parts import VARIABLE as PARTS_SOCKET
 from wms.stack.alarms import ring
 from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.directory import DataDirectory, DataDirectoryUnusableError, claimed
@@ -86,6 +87,10 @@ class System:
         # Not from the current directory, whose modules could replace those of the server.
         return launched([sys.executable, "-P", *arguments])
 
+    def named(self, part: str) -> Mapping[str, str]:
+        """Return the variables of a part, whose connections the database shows by its name (libpq's PGAPPNAME)."""
+        return {**self.environment, "PGAPPNAME": f"wms-{part}"}
+
     def manage(self, *arguments: str) -> list[str]:
         """Return the command line of a management command."""
         return self.python("-m", "wms", *arguments)
@@ -146,15 +151,19 @@ def _close_to_others(directory: DataDirectory) -> None:
 
 async def _supervise(system: System, stages: Sequence[Stage], *, greeting: Callable[[], str]) -> None:
     output, pulses = Output(), Pulses()
-    with closing(await pulses.listen(Path(system.environment[PULSE_SOCKET]))):
-        await Supervisor(
-            stages=stages,
-            output=output,
-            announce=lambda: output.text(greeting()),
-            stay=system.options.stay,
-            pulses=pulses,
-            alarm=ring,
-        ).run()
+    supervisor = Supervisor(
+        stages=stages,
+        output=output,
+        announce=lambda: output.text(greeting()),
+        stay=system.options.stay,
+        pulses=pulses,
+        alarm=ring,
+    )
+    with (
+        closing(await pulses.listen(Path(system.environment[PULSE_SOCKET]))),
+        closing(await supervisor.answer(Path(system.environment[PARTS_SOCKET]))),
+    ):
+        await supervisor.run()
 
 
 def _environment(options: StackOptions, directory: DataDirectory, guard: Guard) -> dict[str, str]:
@@ -184,7 +193,8 @@ def _environment(options: StackOptions, directory: DataDirectory, guard: Guard) 
 
 def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard: Guard) -> tuple[System, list[Stage]]:
     """Return the system, and the stages of the servers that no variable names."""
-    environment = _environment(options, directory, guard) | {PULSE_SOCKET: str(sockets / "pulses")}
+    environment = _environment(options, directory, guard)
+    environment |= {PULSE_SOCKET: str(sockets / "pulses"), PARTS_SOCKET: str(sockets / "parts")}
     servers: list[ServicePart] = []
     before: list[Stage] = []
     after: list[Stage] = []
@@ -262,7 +272,7 @@ def _web(system: System) -> ServicePart:
     return ServicePart(
         name="web",
         command=system.python("-m", "wms.web", *system.options.listener.server_options, *concurrency),
-        environment=system.environment,
+        environment=system.named("web"),
         is_ready=partial(system.options.listener.answers, host=_host(system)),
     )
 
@@ -279,7 +289,7 @@ def _workers(system: System) -> list[ServicePart]:
                 *("--queues", queue, "--hostname", f"{queue}@%h", "--pool", "threads", *threads),
                 *("--prefetch-multiplier", "1", "--without-gossip", "--without-mingle"),
             ),
-            environment=system.environment,
+            environment=system.named(queue),
             works=partial(_reports, system, queue),
             stop_within_s=5,
         )
@@ -293,7 +303,7 @@ def _beat(system: System) -> ServicePart:
     return ServicePart(
         name="beat",
         command=_celery(system, "beat", "--schedule", schedule, "--pidfile", ""),
-        environment=system.environment,
+        environment=system.named("beat"),
         works=partial(_reports, system, "beat"),
         stop_within_s=5,
     )
@@ -310,7 +320,7 @@ def _pilots(system: System) -> ServicePart:
     return ServicePart(
         name="pilots",
         command=system.python("-m", "wms.stack.pilot_drain", str(system.directory.path / "pilots")),
-        environment=system.environment,
+        environment=system.named("pilots"),
         stop_within_s=_LEAVING_S,
     )
 

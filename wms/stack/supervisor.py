@@ -11,12 +11,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import msgspec
 
 from wms.kernel.processes import is_stopped
+from wms.operations.parts import Parts, PartState, ProcessState
 from wms.stack.errors import StackError
 from wms.stack.output import Output, copy_lines
 from wms.stack.parts import ActivityPart, CallPart, CommandPart, Part, ServicePart, Stage
-from wms.stack.pulses import SILENT_LOOKS, Pulses
+from wms.stack.pulses import SILENT_LOOKS, Pulses, group_of
 
 _PROBE_EVERY_S = 0.05
 _LINES_KEPT = 30
@@ -73,6 +77,7 @@ class Supervisor:
         self._pulses = pulses or Pulses()
         self._alarm = alarm
         self._running: list[list[_Child]] = []
+        self._began = time.monotonic()
         self._asked_to_stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -98,6 +103,20 @@ class Supervisor:
                 task.cancel()
             await asyncio.gather(starting, waiting, return_exceptions=True)
             await self._stop()
+
+    async def answer(self, path: Path) -> asyncio.Server:
+        """Answer the state of all services as JSON to each connection to a new socket, until the server is closed."""
+
+        def tell(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(msgspec.json.encode(self.state()))
+            writer.close()
+
+        return await asyncio.start_unix_server(tell, path)
+
+    def state(self) -> Parts:
+        """Return the state of the services that were started."""
+        states = [child.state(self._pulses, look_s=self._watch_every_s) for child in self._children()]
+        return Parts(supervisor_s=time.monotonic() - self._began, parts=[each for each in states if each])
 
     def _stop_asked(self) -> None:
         if self._asked_to_stop.is_set():  # the second signal
@@ -157,6 +176,16 @@ class _Child:
         self._keeping: list[asyncio.Task[None]] = []
         self._last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
         self._silent_ended = _Recent()
+        #: Processes that hang, and are left.
+        self._left: set[int] = set()
+        self._began = time.monotonic()
+        #: Since when it is known not to work.
+        self._hangs_since: float | None = None
+        self._restarts = 0
+        self._restarted = _Recent()
+        self._last_reason = ""
+        #: Why the process was killed; empty: it ends by itself.
+        self._killed_because = ""
 
     async def start(self) -> None:
         """Start the process."""
@@ -176,11 +205,28 @@ class _Child:
             finally:
                 os.close(writing)
             if_not_started.pop_all()
+        self._began, self._left = time.monotonic(), set()
         self._copying = asyncio.create_task(copy_lines(reading, write=self._write, last=self._last_lines))
 
     def _write(self, line: str) -> None:
         if not self._part.quiet:
             self._output.line(self._part.name, line)
+
+    def state(self, pulses: Pulses, *, look_s: float) -> PartState | None:
+        """Return the state of the service; None: it is a command, or is not started yet."""
+        if not isinstance(self._part, ServicePart) or self._process is None:
+            return None
+        now, group = time.monotonic(), self._process.pid
+        return PartState(
+            name=self._part.name,
+            running_s=now - self._began if self._process.returncode is None else None,
+            hangs_s=0.0 if self._hangs_since is None else now - self._hangs_since,
+            restarts=self._restarts,
+            restarts_lately=self._restarted.count(),
+            last_reason=self._last_reason,
+            processes=[ProcessState(pid=pid, silent_s=n * look_s) for pid, n in sorted(pulses.looks(group).items())],
+            left=[process for process in sorted(self._left) if group_of(process) == group],
+        )
 
     async def succeed(self, command: CommandPart) -> None:
         """Wait for the end; raise CommandPartFailedError unless it succeeded."""
@@ -220,6 +266,8 @@ class _Child:
             times = ends.add()
             often = f"; it has ended {times} times in {_COUNTED_S / 60:g} minutes" if times > 2 else ""
             self._say(f"ended with {_described(code)}; it is started again in {pause_s:g} s{often}")
+            self._note_restart(self._killed_because or f"ended with {_described(code)}")
+            self._killed_because = ""
             self.kill()  # its children may still hold its port
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -240,10 +288,13 @@ class _Child:
             hangs_s = time.monotonic() - worked_at
             assert self._process is not None  # noqa: S101 - for mypy: it was started
             if not is_stopped(self._process.pid) and await asyncio.to_thread(works):
+                self._hangs_since = None
                 if report_after_s > 3 * every_s:
                     self._say(f"works again, after {hangs_s:.0f} s")
                 worked_at, report_after_s = time.monotonic(), 3 * every_s
-            elif hangs_s >= report_after_s:
+                continue
+            self._hangs_since = worked_at
+            if hangs_s >= report_after_s:
                 report_after_s *= 2
                 self._say(f"has not worked for {hangs_s:.0f} s; it hangs or waits for another part")
 
@@ -254,15 +305,23 @@ class _Child:
             pulses.forget(process)
             hangs = f"process {process} hangs: it has sent no pulse for {SILENT_LOOKS * every_s:.0f} s"
             if self._silent_ended.count() >= _MOST_ENDED:
+                self._left.add(process)
                 self._say(f"{hangs}; {_MOST_ENDED} were ended in {_COUNTED_S / 60:g} minutes, and this one is left")
                 continue
             self._silent_ended.add()
             self._say(f"{hangs}; it is ended and started again")
             if process == self._process.pid:
+                self._killed_because = hangs
                 self.kill()
             else:
+                self._note_restart(hangs)
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
+
+    def _note_restart(self, reason: str) -> None:
+        self._restarts += 1
+        self._restarted.add()
+        self._last_reason = reason
 
     def _say(self, sentence: str) -> None:
         """Write a sentence about trouble, and tell it to the operators."""

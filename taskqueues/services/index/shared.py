@@ -5,6 +5,7 @@ from collections.abc import Hashable
 from datetime import datetime
 from threading import Condition, Lock, Thread, current_thread
 from time import monotonic
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import close_old_connections, connection
@@ -26,6 +27,17 @@ AT_REST_AFTER_S = 30.0
 
 class ReadingFailedError(Exception):
     """The task queues could not be read from the database."""
+
+
+class IndexState(NamedTuple):
+    """How far the index of this process is behind."""
+
+    #: Seconds since its last reading began; None: it was not needed yet.
+    age_s: float | None
+    #: Whether nobody needs it, so that it is not renewed.
+    is_at_rest: bool
+    #: Why the last reading failed; empty: it did not.
+    failure: str
 
 
 class SharedIndex:
@@ -56,6 +68,16 @@ class SharedIndex:
     def renewed(self) -> Snapshot:
         """Return a snapshot begun after this call: it contains everything that was committed before."""
         return self._begun_after(monotonic())
+
+    def state(self) -> IndexState:
+        """Return how far the index is behind, without waiting for a reading."""
+        with self._lock:
+            now = monotonic()
+            return IndexState(
+                age_s=None if self._snapshot is None else now - self._snapshot.begun_at,
+                is_at_rest=now - self._asked_at >= AT_REST_AFTER_S,
+                failure="" if self._failure is None else type(self._failure).__name__,
+            )
 
     def forget(self) -> None:
         """End the thread and drop the snapshot; the next use begins anew."""

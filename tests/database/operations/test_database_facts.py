@@ -1,6 +1,5 @@
 """Facts about the database and the volumes, each compared with what the test has done there."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,15 +10,6 @@ from django.db import connection
 from wms.operations import database, disks
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def other() -> Iterator[psycopg.Connection]:
-    """Return another client's connection to the database of the tests."""
-    parameters = {**connection.get_connection_params(), "application_name": "wms-other"}
-    names = ("dbname", "host", "port", "user", "password", "application_name")
-    with psycopg.connect(**{name: parameters[name] for name in names if name in parameters}) as opened:
-        yield opened
 
 
 def test_connections_are_counted_by_the_name_of_their_program(other: psycopg.Connection) -> None:

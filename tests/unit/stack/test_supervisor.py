@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socketserver
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -10,11 +11,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 
 import psutil
 import pytest
 
 from wms.kernel.pulse import VARIABLE
+from wms.operations.parts import VARIABLE as PARTS_SOCKET
+from wms.operations.parts import PartState, has_supervisor, read_parts
 from wms.stack.launch import launched
 from wms.stack.output import Output
 from wms.stack.parts import ActivityPart, CallPart, CommandPart, ServicePart, Stage
@@ -41,6 +45,28 @@ class Recorder(Output):
         if self._interrupt_at and self._interrupt_at in text:
             self._interrupt_at = ""
             interrupt()
+
+
+class Asking(Recorder):
+    """An output that asks for the state of the one service, from a line on until a condition; then it interrupts."""
+
+    def __init__(self, *, at: str, until: Callable[[PartState], bool]) -> None:
+        super().__init__()
+        self.states: list[PartState] = []
+        self._at = at
+        self._until = until
+
+    def text(self, text: str) -> None:
+        super().text(text)
+        if self._at in text:
+            self._at = "\n"  # no line has one
+            Thread(target=self._ask).start()
+
+    def _ask(self) -> None:
+        while not self.states or not self._until(self.states[-1]):
+            if parts := read_parts():
+                self.states.extend(parts.parts)
+        interrupt()
 
 
 def interrupt() -> None:
@@ -203,20 +229,21 @@ def pulsing(name: str, script: str, socket: Path) -> ServicePart:
 
 
 def run_with_pulses(part: ServicePart, socket: Path, output: Output) -> list[str]:
-    """Run a service until it interrupts; return the alarms."""
+    """Run a service until it interrupts; return the alarms. Its state is answered at ``parts`` beside the socket."""
     alarms: list[str] = []
 
     async def supervise() -> None:
         pulses = Pulses()
-        with closing(await pulses.listen(socket)):
-            await Supervisor(
-                stages=[[part]],
-                output=output,
-                announce=lambda: None,
-                watch_every_s=0.1,
-                pulses=pulses,
-                alarm=alarms.append,
-            ).run()
+        supervisor = Supervisor(
+            stages=[[part]],
+            output=output,
+            announce=lambda: None,
+            watch_every_s=0.1,
+            pulses=pulses,
+            alarm=alarms.append,
+        )
+        with closing(await pulses.listen(socket)), closing(await supervisor.answer(socket.with_name("parts"))):
+            await supervisor.run()
 
     asyncio.run(supervise())
     return alarms
@@ -242,9 +269,12 @@ os.kill(os.getpid(), signal.SIGSTOP)
     assert "beat ended with signal SIGKILL; it is started again in 0.5 s." in alarms
 
 
-def test_of_several_processes_only_silent_ones_are_ended_and_not_too_many(socket: Path) -> None:
+def test_of_several_processes_only_silent_ones_are_ended_and_not_too_many(
+    socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A web server, each of whose processes sends one pulse and hangs, though its own goes on."""
-    output = Recorder(interrupt_at="this one is left")
+    monkeypatch.setenv(PARTS_SOCKET, str(socket.with_name("parts")))
+    output = Asking(at="this one is left", until=lambda state: bool(state.left))
     script = """
 children = {}
 while True:
@@ -266,6 +296,8 @@ while True:
     # Other lines may follow until it stops.
     assert any(line.endswith("; 3 were ended in 10 minutes, and this one is left") for line in output.lines)
     assert not any("ended with" in line for line in output.lines)
+    last = output.states[-1]
+    assert (last.restarts, last.restarts_lately, last.hangs_s) == (3, 3, 0)
 
 
 def test_a_service_that_goes_on_to_send_pulses_is_left_alone(socket: Path) -> None:
@@ -275,6 +307,45 @@ def test_a_service_that_goes_on_to_send_pulses_is_left_alone(socket: Path) -> No
     run_with_pulses(pulsing("web", script, socket), socket, output)
 
     assert output.lines == ["web      | enough"]
+
+
+def test_the_state_of_parts_is_answered_while_they_hang_and_after_their_restart(
+    socket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PARTS_SOCKET, str(socket.with_name("parts")))
+    output = Asking(at="first time", until=lambda state: state.restarts > 0 and state.running_s is not None)
+    number = tmp_path / "number"
+    script = f"""
+send()
+if not Path({str(number)!r}).exists():
+    Path({str(number)!r}).write_text(str(os.getpid()))
+    print("first time", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(60)
+"""
+    run_with_pulses(pulsing("beat", script, socket), socket, output)
+
+    states, hanging = output.states, number.read_text()
+    assert {state.name for state in states} == {"beat"}
+    silent = {process.silent_s for state in states for process in state.processes if str(process.pid) == hanging}
+    assert max(silent) >= SILENT_LOOKS * 0.1
+    assert any(state.hangs_s for state in states if not state.restarts)  # the process is stopped
+    last = states[-1]
+    assert (last.restarts, last.restarts_lately, last.left) == (1, 1, [])
+    assert last.last_reason == f"process {hanging} hangs: it has sent no pulse for 1 s"
+
+
+def test_there_is_no_state_without_a_supervisor_or_while_it_is_silent(
+    socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(PARTS_SOCKET, raising=False)
+    assert not has_supervisor()
+    assert read_parts() is None
+    monkeypatch.setenv(PARTS_SOCKET, str(socket))
+    assert has_supervisor()
+    assert read_parts() is None  # nobody listens
+    with socketserver.UnixStreamServer(str(socket), socketserver.BaseRequestHandler):
+        assert read_parts() is None  # nobody answers
 
 
 def test_processes_of_others_and_looks_after_a_pause_do_not_count() -> None:
