@@ -70,7 +70,7 @@ class FileNumber:
 
 def _count_in_files() -> None:
     """Let the counters below be in files, if there is a directory with room for them."""
-    values.ValueClass = values.MutexValue  # type: ignore[misc]
+    values.ValueClass = values.MutexValue
     if directory := os.environ.get(DIRECTORY):
         try:
             values.ValueClass = values.MultiProcessValue(FileNumber(Path(directory)))  # type: ignore[no-untyped-call]

@@ -9,11 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
-from celery import current_app
 from django.db.models import Count, Model, QuerySet, Sum
-from kombu.transport.redis import Channel
 
 from matching.models import ExpirerRun
 from matching.queries.shares import portions_of
@@ -23,16 +21,16 @@ from taskqueues.models import UsageCounter
 from wms.accounts.models import VO, Group
 from wms.jobs.models import CurrentJobCount, CurrentSiteJobCount
 from wms.jobs.models.jobs import LEASED_STATUSES
-from wms.kernel.health import BROKER_TIMEOUT_S
-from wms.kernel.models import Liveness
+from wms.kernel.liveness import reports
+from wms.kernel.runs import Run
 from wms.operations import database
+from wms.operations.broker import queue_depths
 from wms.operations.disks import disks
+from wms.operations.parts import read_parts
 
 #: {values of the labels: number}.
 Numbers: TypeAlias = Mapping[tuple[str, ...], float]
 
-#: The queues of Celery (wms.settings).
-_QUEUES: Final = ("control", "sites")
 #: Tables with fewer dead rows are left out: autovacuum begins at 50.
 _FEW_DEAD_ROWS: Final = 1000
 
@@ -81,13 +79,12 @@ def _pilots(_now: datetime) -> Numbers:
 
 
 def _delivered_over_share(now: datetime) -> Numbers:
-    groups = dict(Group.objects.values_list("pk", "name"))
-    vos = dict(Group.objects.values_list("pk", "vo__name"))
+    names = {pk: (vo, group) for pk, vo, group in Group.objects.values_list("pk", "vo__name", "name")}
     portions = portions_of(list(VO.objects.values_list("pk", flat=True)), now=now)
     return {
-        (vos[pk], groups[pk]): portion.delivered / portion.configured
+        names[pk]: portion.delivered / portion.configured
         for pk, portion in portions.items()
-        if portion.delivered is not None and portion.configured > 0 and pk in groups and pk in vos
+        if portion.delivered is not None and portion.configured > 0 and pk in names
     }
 
 
@@ -102,21 +99,32 @@ def _black_holes(now: datetime) -> Numbers:
 
 
 def _last_runs(_now: datetime) -> Numbers:
-    parts = Liveness.objects.values_list("name", "reported_at")
     loops = {
         "directors": DirectorRun.objects.values_list("ran_at", flat=True).first(),
         "expirer": ExpirerRun.objects.values_list("ran_at", flat=True).first(),
         "usage": UsageCounter.objects.values_list("counted_until", flat=True).first(),
-        **dict(parts),
+        **{name: report.reported_at for name, report in reports().items()},
     }
     return {(name,): at.timestamp() for name, at in loops.items() if at is not None}
 
 
+def _of_tasks(number: Callable[[Run], float | None]) -> Callable[[datetime], Numbers]:
+    """Return what reads one number of the last run of each periodic task; None: there is none."""
+
+    def read(_now: datetime) -> Numbers:
+        runs = {task: run for report in reports().values() for task, run in report.runs.items()}
+        return {(task,): value for task, run in runs.items() if (value := number(run)) is not None}
+
+    return read
+
+
+def _restarts(_now: datetime) -> Numbers:
+    parts = read_parts()
+    return {} if parts is None else {(part.name,): part.restarts for part in parts.parts}
+
+
 def _waiting_tasks(_now: datetime) -> Numbers:
-    with current_app.connection_for_read(connect_timeout=BROKER_TIMEOUT_S) as broker:
-        broker.ensure_connection(max_retries=1, interval_start=0, timeout=BROKER_TIMEOUT_S)
-        client = cast("Channel", broker.default_channel).client
-        return {(queue,): client.llen(queue) for queue in _QUEUES}
+    return {(queue,): number for queue, number in (queue_depths() or {}).items()}
 
 
 def _connections(_now: datetime) -> Numbers:
@@ -171,9 +179,39 @@ GAUGES: Final = (
         read=_last_runs,
     ),
     Gauge(
+        name="wms_task_start_timestamp_seconds",
+        labels=("task",),
+        meaning="Start of the last run of each periodic task, as Unix time of the database's clock",
+        read=_of_tasks(lambda run: run.started_at and run.started_at.timestamp()),
+    ),
+    Gauge(
+        name="wms_task_lateness_seconds",
+        labels=("task",),
+        meaning="Time between the moment at which beat was to send the last run of a periodic task, and its start",
+        read=_of_tasks(lambda run: run.lateness_s if run.started_at else None),
+    ),
+    Gauge(
+        name="wms_task_duration_seconds",
+        labels=("task",),
+        meaning="Duration of the last run of each periodic task that has ended",
+        read=_of_tasks(lambda run: run.duration_s if run.ended_at else None),
+    ),
+    Gauge(
+        name="wms_task_fails",
+        labels=("task",),
+        meaning="Whether the last run of a periodic task failed (1) or not (0)",
+        read=_of_tasks(lambda run: float(run.failing_since is not None)),
+    ),
+    Gauge(
+        name="wms_part_restarts",
+        labels=("part",),
+        meaning="Restarts of each part of the system since `up` was started, on the machine of the worker control",
+        read=_restarts,
+    ),
+    Gauge(
         name="wms_waiting_tasks",
         labels=("queue",),
-        meaning="Background tasks that wait in the broker for a worker",
+        meaning="Background tasks that wait in the broker for a worker; nothing while it does not answer",
         read=_waiting_tasks,
     ),
     Gauge(

@@ -1,18 +1,12 @@
 """Values of the whole system, measured every 15 s and stored in one row, from which any process answers (ADR 98)."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
-
 from wms.kernel.db import database_now
 from wms.operations.gauges import GAUGES
 from wms.operations.models import StoredMeasurements
-
-logger = logging.getLogger(__name__)
 
 #: {gauge: [({label: value}, number), …]}.
 Values = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
@@ -30,20 +24,15 @@ class Measurements:
 def measure() -> Measurements:
     """Read all gauges.
 
-    A gauge whose broker or volume cannot be asked is left out and logged.
-
     Raises:
         DatabaseError: the database is away.
+        OSError: a volume cannot be looked at.
     """
     at = database_now()
-    values = {}
-    for gauge in GAUGES:
-        try:
-            read = gauge.read(at)
-        except (OperationalError, RedisError, OSError):
-            logger.warning("measurements.gauge_failed", extra={"gauge": gauge.name}, exc_info=True)
-            continue
-        values[gauge.name] = [(dict(zip(gauge.labels, of, strict=True)), value) for of, value in sorted(read.items())]
+    values = {
+        gauge.name: [(dict(zip(gauge.labels, of, strict=True)), value) for of, value in sorted(gauge.read(at).items())]
+        for gauge in GAUGES
+    }
     return Measurements(at=at, values=values)
 
 

@@ -1,13 +1,13 @@
 """The gauges of /metrics, measured on a planted system."""
 
-import logging
+import json
 from datetime import timedelta
 
+import msgspec
 import pytest
-from celery import current_app
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
-from kombu import Connection
+from pytest_django import Settings
 
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun
@@ -28,10 +28,12 @@ from tests.factories import (
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
+from wms.kernel.models import Liveness
 from wms.kernel.tasks import report_liveness
-from wms.operations import measurements
+from wms.operations import gauges, measurements
 from wms.operations.gauges import GAUGES
 from wms.operations.models import StoredMeasurements
+from wms.operations.parts import Parts, PartState
 from wms.operations.tasks import measure
 
 pytestmark = pytest.mark.django_db
@@ -155,15 +157,38 @@ def test_failing_computing_elements_black_holes_and_last_runs_are_seen(group: Gr
     assert runs["beat",] > ran_at.timestamp()
 
 
-def test_a_broker_that_is_away_leaves_only_its_gauge_out(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    nowhere = Connection("redis+socket:///nowhere/valkey.sock")
-    monkeypatch.setattr(current_app, "connection_for_read", lambda **_options: nowhere)
-    with caplog.at_level(logging.WARNING):
-        found = measurements.measure()
-    assert {gauge.name for gauge in GAUGES} - set(found.values) == {"wms_waiting_tasks"}
-    assert "measurements.gauge_failed" in caplog.text
+def test_a_broker_that_is_away_leaves_only_its_gauge_empty(settings: Settings) -> None:
+    rates = {**settings.CACHES["rates"], "LOCATION": "unix:///nowhere/valkey.sock"}
+    settings.CACHES = {**settings.CACHES, "rates": rates}
+    assert measured("wms_waiting_tasks") == {}
+    assert measured("wms_database_connections_limit")[()] > 1
+
+
+def test_runs_of_periodic_tasks_are_seen() -> None:
+    started_at = database_now() - timedelta(minutes=3)
+    runs = {
+        "jobs.add_counts": {"started_at": started_at, "ended_at": started_at, "duration_s": 2.0, "lateness_s": 7.0},
+        "jobs.send_notices": {"started_at": started_at, "failing_since": started_at},
+        "pilots.remove_old_logs": {"expected_at": started_at},
+    }
+    stored = json.loads(msgspec.json.encode(runs))
+    Liveness.objects.create(name="beat", reported_at=started_at, runs=stored)
+    assert measured("wms_task_start_timestamp_seconds") == {
+        ("jobs.add_counts",): started_at.timestamp(),
+        ("jobs.send_notices",): started_at.timestamp(),
+    }
+    assert measured("wms_task_lateness_seconds")["jobs.add_counts",] == 7.0
+    assert measured("wms_task_duration_seconds") == {("jobs.add_counts",): 2.0}
+    fails = {"jobs.add_counts": 0, "jobs.send_notices": 1, "pilots.remove_old_logs": 0}
+    assert measured("wms_task_fails") == {(task,): value for task, value in fails.items()}
+
+
+def test_restarts_are_those_that_the_supervisor_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert measured("wms_part_restarts") == {}
+    shared = {"running_s": 5.0, "hangs_s": 0.0, "restarts_lately": 0, "last_reason": "", "processes": [], "left": []}
+    parts = [PartState(name=name, restarts=number, **shared) for name, number in (("web", 2), ("beat", 0))]  # type: ignore[arg-type]
+    monkeypatch.setattr(gauges, "read_parts", lambda: Parts(supervisor_s=9.0, parts=parts))
+    assert measured("wms_part_restarts") == {("web",): 2, ("beat",): 0}
 
 
 def test_the_statements_are_as_many_for_a_job_as_for_many(alice: User, group: Group) -> None:

@@ -61,10 +61,10 @@ class Prometheus:
         return answer
 
     def ask(self, query: str) -> list[Any]:
-        """Return the results of a query; [] also while Prometheus does not listen yet."""
+        """Return the results of a query; [] also while Prometheus is not ready yet."""
         try:
             answer = self.get(f"/api/v1/query?query={quote(query)}")
-        except OSError:
+        except (OSError, ValueError):  # it answers in words that it is not
             return []
         assert answer["status"] == "success", (query, answer)
         return list(answer["data"]["result"])
