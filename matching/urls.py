@@ -1,3 +1,7 @@
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 from django.urls import URLPattern, path
 
 from matching.api.advertisements import AdvertisementsView
@@ -9,9 +13,18 @@ from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
 from matching.api.shares import GroupSharesView
 from matching.api.submission import JobsView
 from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
+from wms.kernel.fast.views import FastView
 
-#: Ordinary requests to these are answered before the frameworks (docs/architecture.md, Answering machines fast).
-fast_views = (MatchesView, HeartbeatView, LeaseStatusView, FinishView)
+#: By the names of their addresses: ordinary requests to these are answered before the frameworks (docs/architecture.md,
+#: Answering machines fast).
+fast_views: Final[Mapping[str, type[FastView]]] = MappingProxyType(
+    {
+        "matches": MatchesView,
+        "match-heartbeat": HeartbeatView,
+        "match-status": LeaseStatusView,
+        "match-finish": FinishView,
+    }
+)
 urlpatterns: list[URLPattern] = [
     path("matches/", MatchesView.as_view(), name="matches"),
     path("matches/preview/", PreviewView.as_view(), name="match-preview"),

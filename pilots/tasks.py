@@ -9,6 +9,7 @@ from django.conf import settings
 from pilots.backends.commands import stop_sharing
 from pilots.services import ce_cycle, director_cycle, logs
 from wms.kernel.clock import current_time
+from wms.kernel.counters import ROWS_REMOVED
 
 
 @shared_task(name="pilots.serve_ce", ignore_result=True, acks_late=True)
@@ -26,7 +27,7 @@ def serve_ces() -> None:
 @shared_task(name="pilots.remove_old_logs", ignore_result=True, acks_late=True)
 def remove_old_logs() -> None:
     """Remove logs of pilots that have not changed for 30 days (WMS_PILOT_LOG_S); runs every hour."""
-    logs.remove_old(now=current_time())
+    ROWS_REMOVED.labels("pilots_pilotlog").inc(logs.remove_old(now=current_time()))
 
 
 @worker_shutdown.connect

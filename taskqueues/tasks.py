@@ -4,6 +4,7 @@ from celery import shared_task
 
 from taskqueues.services import index_changes, priorities, queueing, submit_pools
 from wms.kernel.clock import current_time
+from wms.kernel.counters import ROWS_REMOVED
 from wms.kernel.pace import Pace
 
 #: While a thousand jobs a second are matched, task queues of every group become empty each second; counting a million
@@ -32,7 +33,7 @@ def remove_empty_task_queues() -> None:
 @shared_task(name="taskqueues.remove_old_changes", ignore_result=True, acks_late=True)
 def remove_old_changes() -> None:
     """Every minute: remove changes that every index has read."""
-    index_changes.remove_old()
+    ROWS_REMOVED.labels("taskqueues_taskqueuechange").inc(index_changes.remove_old())
 
 
 @shared_task(name="taskqueues.refresh_submit_pools", ignore_result=True, acks_late=True)

@@ -72,6 +72,8 @@ BEAT: dict[str, BeatEntry] = {
     "remove-expired-invitations": every(3600, "accounts.remove_expired_invitations"),
     # Submission, matching and tokens compare the time themselves; lists and rights of sight follow within a minute.
     "remove-lapsed-memberships": every(60, "accounts.remove_lapsed_memberships"),
+    # Prometheus asks every 15 s by most configurations; an idle system sleeps meanwhile.
+    "measure": every(15, "operations.measure"),
     # /readyz reports beat as down after a minute of silence, which is six missed reports.
     "report-liveness": every(10, "kernel.report_liveness"),
     # Likewise; rounds that wait for unreachable sites leave it a thread within their time-outs.

@@ -64,7 +64,7 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")  # TrustedTranspor
 SECURE_SSL_REDIRECT = WMS_HTTPS
 # API clients would follow a redirect after sending body and token in clear, or with GET; monitoring calls this process
 # directly.
-SECURE_REDIRECT_EXEMPT = [r"^api/", r"^(healthz|readyz)$"]
+SECURE_REDIRECT_EXEMPT = [r"^api/", r"^(healthz|readyz|metrics)$"]
 #: Seconds for which browsers use HTTPS only after a visit (HSTS), with WMS_HTTPS; 0: no HSTS.
 WMS_HSTS_S = env.int("WMS_HSTS_S", default=365 * 24 * 3600)
 SECURE_HSTS_SECONDS = WMS_HSTS_S if WMS_HTTPS else 0
@@ -355,6 +355,15 @@ WMS_ALARM_EMAIL = env.list("WMS_ALARM_EMAIL", default=[])
 #: Longest run of a background task; a worker with one that runs for longer is ended and started again.
 WMS_TASK_MOST_S = env.int("WMS_TASK_MOST_S", default=1800)
 
+# ---- Metrics --------------------------------------------------------------------------------------------------------
+
+#: Bearer token for `/metrics`, at least 20 characters; empty: the address does not exist. `up` makes one in the file
+#: `metrics_token` of the data directory unless this is set.
+WMS_METRICS_TOKEN = env.str("WMS_METRICS_TOKEN", default="")
+#: Addresses and networks, separated by commas, from which `/metrics` may be read besides this machine's loopback, such
+#: as 192.0.2.7; "unix": also at a Unix socket.
+WMS_METRICS_FROM = env.list("WMS_METRICS_FROM", default=[])
+
 # ---- Files -----------------------------------------------------------------------------------------------------------
 
 #: Directory of embedded servers, sandboxes and logs.
@@ -416,6 +425,7 @@ INSTALLED_APPS = [
     "wms.jobs",
     "pilots",
     "matching",
+    "wms.operations",
     "wms.portal",
     "wms.configuration",
     "wms.simulation",
@@ -423,6 +433,7 @@ INSTALLED_APPS = [
     "wms.demo",
 ]
 MIDDLEWARE = [
+    "wms.kernel.middleware.CountedRequests",
     "wms.kernel.middleware.PrivateAnswers",
     "wms.kernel.middleware.TrustedTransport",
     "django.middleware.security.SecurityMiddleware",

@@ -62,6 +62,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/password_change/", login_required(RedirectView.as_view(pattern_name="portal:password"))),
     path("admin/", admin.site.urls),
     path("", include("wms.kernel.urls")),
+    path("", include("wms.operations.urls")),
     path("", include("wms.portal.urls")),
     path("", include("wms.portal.second_factors")),
 ]

@@ -12,7 +12,10 @@ from docs.generators.settings_table import settings_in, tables_of
 from pilots.domain import pilot
 from wms.client.catalogue import ENTRIES
 from wms.jobs.domain import lifecycle
+from wms.kernel.counters import COUNTERS
 from wms.kernel.rest.error_codes import ERROR_CODES
+from wms.operations.exposition import MEANING_OF_MEASURED_AT, MEASURED_AT
+from wms.operations.gauges import GAUGES
 
 DOCS: Final = Path(__file__).resolve().parents[1]
 
@@ -37,6 +40,16 @@ def _transitions(transitions: Mapping[StatusT, Collection[StatusT]]) -> str:
     return table(["status", "statuses that may follow"], rows)
 
 
+def _metrics() -> str:
+    rows = [[f"`{MEASURED_AT}`", "", MEANING_OF_MEASURED_AT]]
+    rows += [[f"`{gauge.name}`", ", ".join(gauge.labels), gauge.meaning] for gauge in GAUGES]
+    for counter in COUNTERS:
+        (family,) = counter.describe()
+        suffix = "_total" if family.type == "counter" else "_bucket"
+        rows.append([f"`{family.name}{suffix}`", ", ".join(counter._labelnames), family.documentation])  # noqa: SLF001
+    return table(["metric", "labels", "meaning"], rows)
+
+
 #: {page: {name of a part: function that returns its Markdown}}.
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "architecture.md": {
@@ -51,6 +64,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "Words of expressions": words_of_expressions,
         "Differences": dirac_table.differences,
     },
+    "monitoring.md": {"Metrics": _metrics},
     "settings.md": {"Settings": _settings},
     "wms.md": {
         "Commands": client_commands.overview,

@@ -14,6 +14,7 @@ from matching.services.retry_after import likely_work
 from matching.services.search import REFUSALS, PilotRefusedError, QueueSearch, search_in
 from pilots.models import Pilot
 from taskqueues.services.index.shared import index
+from wms.kernel.counters import EMPTY_ANSWERS, INDEX_AGE_SECONDS, MATCH_SECONDS, MATCHES
 from wms.kernel.memo import CachedLookups
 
 
@@ -47,14 +48,23 @@ def match(
     begin = partial(
         search_in, request=request, binding=binding, pilot_id=pilot_id, request_id=request_id, chance=chance
     )
-    leases = _leases(begin, up_to=max_jobs, requested_at=requested_at)
+    leases, search = _leases(begin, up_to=max_jobs, requested_at=requested_at)
+    now = monotonic()
+    MATCH_SECONDS.observe(now - requested_at)
     if leases:
-        likely_work.note(binding, now=monotonic())
+        MATCHES.inc(len(leases))
+        likely_work.note(binding, now=now)
+    else:
+        EMPTY_ANSWERS.labels(_why_empty(search)).inc()
     return leases
 
 
-def _leases(begin: Callable[..., QueueSearch], *, up_to: int, requested_at: float) -> Sequence[Claimed]:
+def _leases(
+    begin: Callable[..., QueueSearch], *, up_to: int, requested_at: float
+) -> tuple[Sequence[Claimed], QueueSearch]:
     """Search in the snapshot at hand, and again in a newer one unless the first result is certain.
+
+    Returns the leases, and the last search.
 
     Args:
         begin: returns the search in a snapshot, at a time.
@@ -63,6 +73,7 @@ def _leases(begin: Callable[..., QueueSearch], *, up_to: int, requested_at: floa
     """
     snapshot = index.current()
     now = snapshot.now()
+    INDEX_AGE_SECONDS.observe(max(0.0, requested_at - snapshot.begun_at))
     search = begin(snapshot, now=now)
     search.leave_out_full()
     leases = search.fill([], up_to=up_to)
@@ -74,15 +85,25 @@ def _leases(begin: Callable[..., QueueSearch], *, up_to: int, requested_at: floa
     if not (leases or search.full):
         empty = search.empty_answer(unless_changed=looks_again)
         if empty.is_stored and empty.is_current:
-            return []
+            return [], search
         looks_again = not empty.is_current
     if len(leases) < up_to and looks_again:
         search = begin(index.renewed() if is_older else snapshot, now=now)
         leases = search.fill(leases, up_to=up_to)
         if not leases and (empty is None or empty.is_stored) and search.empty_answer(unless_changed=False).is_stored:
-            return []
+            return [], search
     leases = leases if len(leases) == up_to else search.close()
-    return [search.without_published_software(lease) for lease in leases]
+    return [search.without_published_software(lease) for lease in leases], search
+
+
+def _why_empty(search: QueueSearch) -> str:
+    """Return the first condition that left no task queue.
+
+    "no_jobs": no job waits; "taken": those that fit were taken by others, or could not be claimed.
+    """
+    if not search.snapshot.has_jobs.any():
+        return "no_jobs"
+    return next((name for name, queues in search.left.items() if not queues), "taken")
 
 
 def why_narrowed(request: OfferRequest, *, pilot_id: int) -> str:

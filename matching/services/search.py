@@ -93,6 +93,8 @@ class QueueSearch:
     chance: Random
     #: Task queues refused by the site's expression.
     refused: set[int] = field(default_factory=set)
+    #: Task queues left after each condition, when the search ended.
+    left: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_throttled(self) -> bool:
@@ -135,11 +137,11 @@ class QueueSearch:
         Args:
             unless_changed: whether it matters that the task queues have changed since the snapshot.
         """
-        return empty_answer(self.claimant, left=self._left(), searched=self.snapshot if unless_changed else None)
+        return empty_answer(self.claimant, left=self._note_left(), searched=self.snapshot if unless_changed else None)
 
     def close(self) -> list[Claimed]:
         """End the request with its leases, and return them."""
-        leases = close(self.claimant, left=self._left())
+        leases = close(self.claimant, left=self._note_left())
         for lease in leases:
             if lease.answer == ClaimOutcome.CLOSED:
                 if lease.reason in _NO_MORE:
@@ -156,15 +158,16 @@ class QueueSearch:
         left = [name for name in needed if composed(name) not in published]
         return lease._replace(description={**lease.description, "software": left})
 
-    def _left(self) -> dict[str, int]:
-        """Return the number of task queues with jobs that are left after each condition."""
+    def _note_left(self) -> Mapping[str, int]:
+        """Note and return the number of task queues with jobs that are left after each condition."""
         offer = replace(self.offer, refused=tuple(sorted(self.refused)))
-        return self.snapshot.masks.numbers_left(offer, among=self.snapshot.has_jobs)
+        self.left = self.snapshot.masks.numbers_left(offer, among=self.snapshot.has_jobs)
+        return self.left
 
     def _one_more(self, leases: Sequence[Claimed]) -> Claimed | None:
         """Draw until a claim succeeds; None if every level that fits is empty or closed."""
         lottery = self._lottery(leases)
-        while (drawn := self._draw(lottery)) is not None:
+        while drawn := lottery.draw(queue_chance=self.chance.random(), level_chance=self.chance.random()):
             claimed = self._claim_in_turn(drawn, ordinal=len(leases))
             if claimed is ExpressionRefusal.ALL:
                 self.offer = replace(self.offer, throttled="throttle")
@@ -214,9 +217,6 @@ class QueueSearch:
         in_use = dict(query_prepared(_IN_USE, self.claimant.pilot_id, list(slot)))
         ours = _required_by(leases)
         self.offer = within_slot(self.offer, {name: most - in_use[name] + ours[name] for name, most in slot.items()})
-
-    def _draw(self, lottery: Lottery) -> Drawn | None:
-        return lottery.draw(queue_chance=self.chance.random(), level_chance=self.chance.random())
 
     def _goes_on(self, lottery: Lottery, drawn: Drawn, claimed: Claimed) -> bool:
         """Remove from the draw what a claim found unavailable; False if there is nothing else."""

@@ -25,7 +25,7 @@ UNUSED: Final = (exceptions.Throttled, exceptions.APIException)
 #: Functions that answer with a status and a code, outside of the framework.
 ANSWERS: Final = {"api_error", "refuse"}
 #: Answered by functions, not by views that say which methods they answer.
-MACHINES: Final = {"/healthz", "/readyz"}
+MACHINES: Final = {"/healthz", "/metrics", "/readyz"}
 
 Error = TypeVar("Error", bound=Exception)
 

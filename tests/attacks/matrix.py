@@ -67,6 +67,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET error-page": EVERYBODY,
         "GET healthz": EVERYBODY,
         "GET readyz": EVERYBODY,
+        "GET metrics": NOBODY,  # by a token of its own
         # Log-in, log-out.
         "POST auth-token": EVERYBODY,  # for Alice's password
         "GET portal:log-in": EVERYBODY,

@@ -5,18 +5,19 @@ from celery import shared_task
 from wms.accounts import security_log, services
 from wms.accounts.services import people, sessions
 from wms.kernel.clock import current_time
+from wms.kernel.counters import ROWS_REMOVED
 
 
 @shared_task(name="accounts.remove_old_security_events", ignore_result=True, acks_late=True)
 def remove_old_security_events() -> None:
     """Every hour: remove the events older than WMS_SECURITY_LOG_DAYS."""
-    security_log.remove_old(now=current_time())
+    ROWS_REMOVED.labels("accounts_securityevent").inc(security_log.remove_old(now=current_time()))
 
 
 @shared_task(name="accounts.remove_expired_invitations", ignore_result=True, acks_late=True)
 def remove_expired_invitations() -> None:
     """Every hour: remove the expired invitations."""
-    services.remove_expired_invitations(now=current_time())
+    ROWS_REMOVED.labels("accounts_invitation").inc(services.remove_expired_invitations(now=current_time()))
 
 
 @shared_task(name="accounts.remove_lapsed_memberships", ignore_result=True, acks_late=True)
@@ -28,4 +29,4 @@ def remove_lapsed_memberships() -> None:
 @shared_task(name="accounts.remove_expired_sessions", ignore_result=True, acks_late=True)
 def remove_expired_sessions() -> None:
     """Every hour: remove the sessions of the portal that have expired."""
-    sessions.remove_expired_sessions(now=current_time())
+    ROWS_REMOVED.labels("django_session").inc(sessions.remove_expired_sessions(now=current_time()))

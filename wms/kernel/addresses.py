@@ -74,8 +74,18 @@ def address_block(address: str) -> str:
     return str(IPv6Network((int(parsed), IPV6_BLOCK), strict=False))
 
 
+def is_among(address: str, entries: Iterable[str]) -> bool:
+    """Return whether the address of a client, as ``client_address`` returns it, is one of these or in their networks.
+
+    Args:
+        address: "" is a client of a Unix socket.
+        entries: as in WMS_TRUSTED_PROXIES.
+    """
+    return _is_trusted(_parsed(address), _trusted(tuple(entries)))
+
+
 def not_networks(entries: Iterable[str]) -> list[str]:
-    """Return the entries that are not valid in WMS_TRUSTED_PROXIES."""
+    """Return the entries that are not valid in WMS_TRUSTED_PROXIES, or WMS_METRICS_FROM."""
     return [entry for entry in entries if entry != UNIX and _network(entry) is None]
 
 

@@ -27,6 +27,8 @@ from wms.kernel.database_version import refusal_of_database, start_watch
 #: Django's own limits for a secret key that cannot be guessed.
 MIN_SECRET_KEY_LENGTH = 50
 MIN_SECRET_KEY_UNIQUE_CHARACTERS = 5
+#: Of 62 characters: 119 bits.
+MIN_METRICS_TOKEN_LENGTH = 20
 
 #: Values of WMS_REQUIRE_SECOND_FACTOR (wms.accounts.services.second_factors).
 WHO_NEEDS_SECOND_FACTOR = ("none", "operators", "staff")
@@ -98,7 +100,8 @@ def refuse_unsafe_start() -> None:
         *check_numbers(),
         *check_cpu_segments(),
         *check_leases(),
-        *check_trusted_proxies(),
+        *check_addresses(),
+        *check_metrics_token(),
         *check_second_factors(),
         *check_mail(),
         *(message for check in _CHECKS_OF_APPS for message in check()),
@@ -224,18 +227,26 @@ def check_leases(**_of_django: object) -> list[CheckMessage]:
 
 
 @register()
-def check_trusted_proxies(**_of_django: object) -> list[CheckMessage]:
-    """Return an error if a trusted proxy is not an address, a network or "unix"."""
-    wrong = not_networks(settings.WMS_TRUSTED_PROXIES)
-    if not wrong:
-        return []
+def check_addresses(**_of_django: object) -> list[CheckMessage]:
+    """Return an error for each setting of addresses with one that is not an address, a network or "unix"."""
     return [
         Error(
-            f"WMS_TRUSTED_PROXIES has values that are not addresses: {', '.join(wrong)}.",
+            f"{name} has values that are not addresses: {', '.join(wrong)}.",
             hint="Give IP addresses or networks, such as 10.0.0.5 or 10.0.0.0/24, or unix, separated by commas.",
             id="wms.E010",
         )
+        for name in ("WMS_TRUSTED_PROXIES", "WMS_METRICS_FROM")
+        if (wrong := not_networks(getattr(settings, name)))
     ]
+
+
+@register()
+def check_metrics_token(**_of_django: object) -> list[CheckMessage]:
+    """Return an error if the token of /metrics can be guessed."""
+    if not settings.WMS_METRICS_TOKEN or len(settings.WMS_METRICS_TOKEN) >= MIN_METRICS_TOKEN_LENGTH:
+        return []
+    sentence = f"Give at least {MIN_METRICS_TOKEN_LENGTH} random characters, or none."
+    return [Error("WMS_METRICS_TOKEN is too short.", hint=sentence, id="wms.E017")]
 
 
 def _unsafe() -> Iterator[Error]:

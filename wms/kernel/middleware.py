@@ -16,6 +16,7 @@ from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
 from wms.kernel.addresses import comes_from_proxy
+from wms.kernel.counters import REQUESTS
 from wms.kernel.database_version import refusal_of_running
 from wms.kernel.handlers import API, api_error, is_retired, no_such_address, unavailable
 from wms.kernel.rest import has_bearer_token
@@ -36,6 +37,20 @@ CLIENT: Final = "wms-client/"
 #: of the interface nothing is removed (ADR 52).
 OLDEST_CLIENT: Final = (0, 1, 0)
 _CLIENT_VERSION: Final = re.compile(rf"{CLIENT}((\d{{1,6}})\.(\d{{1,6}})\.(\d{{1,6}}))")
+
+
+class CountedRequests:
+    """Count the answers, by the name of the address and the class of the status."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer the request."""
+        response = self.get_response(request)
+        route = "none" if request.resolver_match is None else request.resolver_match.view_name
+        REQUESTS.labels(route, f"{response.status_code // 100}xx").inc()
+        return response
 
 
 class TrustedTransport:

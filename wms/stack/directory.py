@@ -69,9 +69,23 @@ class DataDirectory:
             return self.part("run")
         return Path(tempfile.mkdtemp(prefix="wms-", dir="/tmp"))
 
+    def emptied(self, name: str) -> Path:
+        """Return a directory of files inside it, as ``part``, without the files of an earlier system."""
+        directory = self.part(name)
+        for file in directory.iterdir():
+            file.unlink()
+        return directory
+
     def secret_key(self) -> str:
         """Return the secret key, generated once, so that sessions and tokens survive a restart."""
-        file = self.path / "secret_key"
+        return self._secret("secret_key")
+
+    def metrics_token(self) -> str:
+        """Return the token of /metrics, generated once, as it is also in the configuration of Prometheus."""
+        return self._secret("metrics_token")
+
+    def _secret(self, name: str) -> str:
+        file = self.path / name
         if not file.exists():
             _write_private(file, secrets.token_urlsafe(50))
         return file.read_text(encoding="ascii").strip()

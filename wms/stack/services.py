@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from environ import Env
 
+from wms.kernel.counters import DIRECTORY as COUNTERS
 from wms.kernel.pulse import VARIABLE as PULSE_SOCKET
 from wms.operations.parts import VARIABLE as PARTS_SOCKET
 from wms.stack.alarms import ring
@@ -179,6 +180,9 @@ def _environment(options: StackOptions, directory: DataDirectory, guard: Guard) 
     environment.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
     if "WMS_SECRET_KEY" not in environment:
         environment["WMS_SECRET_KEY"] = directory.secret_key()
+    if "WMS_METRICS_TOKEN" not in environment:
+        environment["WMS_METRICS_TOKEN"] = directory.metrics_token()
+    environment[COUNTERS] = str(directory.emptied("counters"))
     if options.listener.url:
         environment.setdefault("WMS_SERVER_URL", options.listener.url)
     elif "WMS_SERVER_URL" not in environment:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Tokens of pilots and jobs.
 _PREFIXES: Final = tuple(PREFIXES.values())
 #: Addresses that supervisors and load balancers ask, and those at which sites and new pilots have other tokens.
-_OF_MACHINES: Final = ("/healthz", "/readyz", "/pilots/register/", "/advertisements/")
+_OF_MACHINES: Final = ("/healthz", "/readyz", "/metrics", "/pilots/register/", "/advertisements/")
 
 
 def is_of_machine(environ: "WSGIEnvironment") -> bool:

@@ -24,6 +24,7 @@ from tests.clock import pass_time, stop_clock
 from tests.factories import make_black_hole, make_group, make_job, make_pilot, make_queue
 from tests.tables import rows_written
 from wms.accounts.models import Group
+from wms.kernel.counters import EMPTY_ANSWERS, MATCH_SECONDS, MATCHES
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
@@ -140,3 +141,27 @@ def test_pilots_likely_to_get_a_job_have_a_schedule_of_their_own(
     assert ask(lucky)
     assert seconds_to_wait(alike.pk, now=now + 1, chance=chance) == waits[0] == 2
     assert seconds_to_wait(other.pk, now=now + 1, chance=chance) > 30
+
+
+def test_an_empty_answer_is_counted_by_the_first_condition_that_left_nothing(idle: Pilot) -> None:
+    def counted(reason: str) -> float:
+        return EMPTY_ANSWERS.labels(reason)._value.get()
+
+    before = counted("tags"), counted("cpu_time"), MATCHES._value.get()
+    ask(idle)  # answered without a write
+    ask(idle, cpu_time_s=10)
+    assert (counted("tags"), counted("cpu_time"), MATCHES._value.get()) == (before[0] + 1, before[1] + 1, before[2])
+
+
+def test_where_no_job_waits_that_is_the_reason(group: Group, queue: Queue) -> None:
+    before = EMPTY_ANSWERS.labels("no_jobs")._value.get()
+    assert ask(make_pilot(vo=group.vo, queue=queue)) == []
+    assert EMPTY_ANSWERS.labels("no_jobs")._value.get() == before + 1
+
+
+def test_leases_are_counted_with_their_time(group: Group, queue: Queue) -> None:
+    make_job(group=group)
+    leases, seconds = MATCHES._value.get(), MATCH_SECONDS._sum.get()
+    assert len(ask(make_pilot(vo=group.vo, queue=queue))) == 1
+    assert MATCHES._value.get() == leases + 1
+    assert MATCH_SECONDS._sum.get() > seconds

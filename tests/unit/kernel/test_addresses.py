@@ -63,7 +63,7 @@ def test_the_address_block_is_that_of_one_client(address: str, block: str) -> No
 
 def test_an_invalid_proxy_address_is_reported(settings: Settings) -> None:
     settings.WMS_TRUSTED_PROXIES = ["10.0.0.5", "nginx.example.org", "10.0.0.0/33", "unix"]
-    (error,) = checks.check_trusted_proxies()
+    (error,) = checks.check_addresses()
     assert (error.id, error.msg) == (
         "wms.E010",
         "WMS_TRUSTED_PROXIES has values that are not addresses: nginx.example.org, 10.0.0.0/33.",

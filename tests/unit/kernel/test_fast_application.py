@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from rest_framework.exceptions import AuthenticationFailed
 
+from matching.urls import fast_views, urlpatterns
+from wms.kernel.counters import REQUESTS
 from wms.kernel.errors import ConflictError
 from wms.kernel.fast.application import FastApplication
 from wms.kernel.fast.serializers import FastSerializer
@@ -63,7 +65,9 @@ def ask() -> Callable[..., tuple[bytes, str, dict[str, str]]]:
             "wsgi.input": BytesIO(body),
             **changed,
         }
-        content = b"".join(FastApplication(application, (ToyView,))(environ, lambda *answer: seen.extend(answer)))  # type: ignore[arg-type]
+        content = b"".join(
+            FastApplication(application, {"toys": ToyView})(environ, lambda *answer: seen.extend(answer))
+        )  # type: ignore[arg-type]
         return content, seen[0], dict(seen[1])
 
     return ask
@@ -98,7 +102,7 @@ def test_refusals_of_the_function_are_passed_to_the_view() -> None:
         "HTTP_HOST": "testserver",
         "wsgi.input": BytesIO(body),
     }
-    FastApplication(application, (ToyView,))(environ, lambda *_: None)  # type: ignore[arg-type]
+    FastApplication(application, {"toys": ToyView})(environ, lambda *_: None)  # type: ignore[arg-type]
     assert passed == [environ]
     assert isinstance(environ[ToyView.REFUSAL], ConflictError)
 
@@ -125,3 +129,19 @@ def test_other_requests_are_passed_on_with_their_body(
     ask: Callable[..., Any], body: bytes, changed: dict[str, str]
 ) -> None:
     assert ask(body, **changed) == (APPLICATION[0] + body, APPLICATION[1], {})
+
+
+def test_its_answers_are_counted_and_those_of_the_application_are_not(ask: Callable[..., Any]) -> None:
+    def counted(status: str) -> float:
+        return REQUESTS.labels("toys", status)._value.get()
+
+    before = counted("2xx"), counted("4xx")
+    ask(b'{"number": 3}')
+    ask(b'{"number": -2}')
+    ask(b'{"number": -1}')
+    assert (counted("2xx"), counted("4xx")) == (before[0] + 2, before[1])
+
+
+def test_the_names_of_the_fast_views_are_those_of_their_addresses() -> None:
+    views = {pattern.name: pattern.callback.view_class for pattern in urlpatterns if pattern.name in fast_views}  # type: ignore[attr-defined]
+    assert views == dict(fast_views)

@@ -39,6 +39,22 @@ def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None
         claimed(tmp_path / "file" / "data").__enter__()
 
 
+def test_the_token_of_metrics_is_another_secret_that_is_made_once(tmp_path: Path) -> None:
+    with claimed(tmp_path) as directory:
+        token = directory.metrics_token()
+        assert token == directory.metrics_token() != directory.secret_key()
+    assert len(token) >= 50
+    assert stat.S_IMODE((tmp_path / "metrics_token").stat().st_mode) == 0o600
+
+
+def test_files_of_an_earlier_system_are_removed_where_they_must_not_be_added_to(tmp_path: Path) -> None:
+    with claimed(tmp_path) as directory:
+        (directory.emptied("counters") / "counter_1.db").touch()
+        counters = directory.emptied("counters")
+        assert list(counters.iterdir()) == []
+        assert stat.S_IMODE(counters.stat().st_mode) == 0o700
+
+
 def test_the_secret_key_is_made_once_and_is_private(tmp_path: Path) -> None:
     with claimed(tmp_path) as directory:
         first = directory.secret_key()

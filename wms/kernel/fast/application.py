@@ -1,6 +1,6 @@
 """Answers to plain requests for fast views, before these reach the frameworks (ADR 25)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
@@ -8,6 +8,7 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from wms.kernel.addresses import is_https
+from wms.kernel.counters import REQUESTS
 from wms.kernel.database_version import refusal_of_running
 from wms.kernel.errors import WmsError
 from wms.kernel.fast.statements import close_aged
@@ -37,14 +38,14 @@ class FastApplication:
 
     Args:
         application: Django's.
-        views: answered here.
+        views: answered here, by the names of their addresses.
         at_start: called by a web process before its first request.
     """
 
     def __init__(
         self,
         application: "WSGIApplication",
-        views: Sequence[type[FastView]],
+        views: Mapping[str, type[FastView]],
         *,
         at_start: Callable[[], object] | None = None,
     ) -> None:
@@ -55,19 +56,22 @@ class FastApplication:
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Answer the request."""
         try:
-            answer = self._answer(environ)
-            content = b"" if answer is None or answer.body is None else encode(answer.body)
+            found = self._answer(environ)
+            content = b"" if found is None or found[1].body is None else encode(found[1].body)
         except Exception:  # noqa: BLE001 - the view meets the same error, and reports it
-            answer = None
-        if answer is None:
+            found = None
+        if found is None:
             return self._application(environ, start_response)
+        route, answer = found
+        REQUESTS.labels(route, f"{answer.status[0]}xx").inc()
         headers = _HEADERS if content else _HEADERS[1:]
         start_response(answer.status, [*headers, *answer.headers, ("Content-Length", str(len(content)))])
         return [content]
 
-    def _answer(self, environ: "WSGIEnvironment") -> FastAnswer | None:
+    def _answer(self, environ: "WSGIEnvironment") -> tuple[str, FastAnswer] | None:
+        """Return the name of the address, and the answer; None: the frameworks must answer."""
         path = with_version(environ["PATH_INFO"])
-        for view in self._views:
+        for name, view in self._views.items():
             if address := view.fast_path.fullmatch(path):
                 caller = view.plain_caller(environ)
                 if caller is None or environ.get("QUERY_STRING") or not _is_ours(environ):
@@ -79,7 +83,7 @@ class FastApplication:
                 count_machine(str(principal))
                 values = view.fast_body.plainly(load_json(_body(environ)))
                 try:
-                    return None if values is None else view.fast_answer(credential, values, *address.groups())
+                    return None if values is None else (name, view.fast_answer(credential, values, *address.groups()))
                 except WmsError as refusal:
                     environ[view.REFUSAL] = refusal
                     return None

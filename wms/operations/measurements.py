@@ -1,0 +1,62 @@
+"""Values of the whole system, measured every 15 s and stored in one row, from which any process answers (ADR 98)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from wms.kernel.db import database_now
+from wms.operations.gauges import GAUGES
+from wms.operations.models import StoredMeasurements
+
+#: {gauge: [({label: value}, number), …]}.
+Values = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurements:
+    """Values of the gauges at one moment."""
+
+    #: By the database's clock.
+    at: datetime
+    values: Values
+
+
+def measure() -> Measurements:
+    """Read all gauges.
+
+    Raises:
+        DatabaseError: the database is away.
+        OSError: a volume cannot be looked at.
+    """
+    at = database_now()
+    values = {
+        gauge.name: [(dict(zip(gauge.labels, of, strict=True)), value) for of, value in sorted(gauge.read(at).items())]
+        for gauge in GAUGES
+    }
+    return Measurements(at=at, values=values)
+
+
+def store(measured: Measurements) -> None:
+    """Replace the stored measurements."""
+    values = {
+        name: [[list(labels.values()), value] for labels, value in samples] for name, samples in measured.values.items()
+    }
+    StoredMeasurements.objects.update_or_create(pk=1, defaults={"measured_at": measured.at, "values": values})
+
+
+def latest() -> Measurements | None:
+    """Return the stored measurements; None: nothing was measured yet.
+
+    Raises:
+        DatabaseError: the database is away.
+    """
+    row = StoredMeasurements.objects.first()
+    if row is None:
+        return None
+    labels_of = {gauge.name: gauge.labels for gauge in GAUGES}
+    values = {
+        name: [(dict(zip(labels_of[name], of, strict=True)), value) for of, value in samples]
+        for name, samples in row.values.items()
+        if name in labels_of  # after an upgrade the row may have others
+    }
+    return Measurements(at=row.measured_at, values=values)
