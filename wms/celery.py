@@ -10,15 +10,25 @@ from zlib import crc32
 from celery import Celery, Task
 from celery.beat import PersistentScheduler
 from celery.exceptions import Ignore
-from celery.signals import beat_init, before_task_publish, celeryd_init, task_postrun, task_prerun, worker_ready
+from celery.signals import (
+    beat_init,
+    before_task_publish,
+    celeryd_init,
+    setup_logging,
+    task_postrun,
+    task_prerun,
+    worker_ready,
+)
 from django.conf import settings
 
 from wms.kernel import pulse
 from wms.kernel.allocator import settle_memory
+from wms.kernel.callers import current_request_id
 from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
 from wms.kernel.clock import current_time, monotonic
 from wms.kernel.database_version import refusal_of_running
 from wms.kernel.db import LockKey, session_lock
+from wms.kernel.request_ids import OF_TASK
 from wms.schedule import BEAT
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
@@ -62,6 +72,18 @@ def expire_by_database(headers: dict[str, object], **_sent: object) -> None:
     if expires := headers.get("expires"):
         left = datetime.fromisoformat(str(expires)) - app.now()
         headers.update({"expires": None, _EXPIRES_AT: (current_time() + left).isoformat()})
+
+
+@before_task_publish.connect
+def send_request_id(headers: dict[str, object], **_sent: object) -> None:
+    """Send the id of the request that sends a task, if one does, for the lines of its log."""
+    if request_id := current_request_id.get():
+        headers[OF_TASK] = request_id
+
+
+@setup_logging.connect
+def keep_logging(**_sent: object) -> None:
+    """Keep the logging of Django's settings: Celery would raise the level of all loggers to its own."""
 
 
 class SteadyCelery(Celery):
@@ -123,15 +145,17 @@ _begun: dict[str, float] = {}
 
 
 @task_prerun.connect
-def note_begin(task_id: str, **_sent: object) -> None:
-    """Note the begin of a task."""
+def note_begin(task_id: str, task: "Task[..., object]", **_sent: object) -> None:
+    """Note the begin of a task, and whose request has sent it."""
     _begun[task_id] = time.monotonic()
+    current_request_id.set(task.request.get(OF_TASK) or "")
 
 
 @task_postrun.connect
 def note_end(task_id: str, **_sent: object) -> None:
     """Note the end of a task."""
     _begun.pop(task_id, None)
+    current_request_id.set("")
 
 
 def tasks_are_within_bound() -> bool:

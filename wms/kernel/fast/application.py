@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
+from wms.kernel import access_log
 from wms.kernel.addresses import is_https
+from wms.kernel.callers import current_request_id
 from wms.kernel.database_version import refusal_of_running
 from wms.kernel.errors import WmsError
 from wms.kernel.fast.statements import close_aged
@@ -15,6 +18,7 @@ from wms.kernel.fast.views import FastAnswer, FastView, encode
 from wms.kernel.handlers import with_version
 from wms.kernel.middleware import NOT_KEPT
 from wms.kernel.rates import count_machine
+from wms.kernel.request_ids import HEADER, request_id_of
 from wms.kernel.rest import load_json, token_in
 
 if TYPE_CHECKING:
@@ -30,10 +34,15 @@ _HEADERS: Final = (
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("X-Frame-Options", "DENY"),
 )
+#: In the WSGI environment, for the access log.
+_CALLER: Final = "wms.caller"
+_ROUTE: Final = "wms.route"
 
 
 class FastApplication:
     """The WSGI application in front of Django's, to which all other requests go on, also invalid ones.
+
+    It sets the id of the request (``wms.kernel.request_ids``), whoever answers it.
 
     Args:
         application: Django's.
@@ -54,15 +63,36 @@ class FastApplication:
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Answer the request."""
+        request_id = request_id_of(environ)
+        before = current_request_id.set(request_id)
+        try:
+            return self._answered(environ, start_response, (HEADER, request_id))
+        finally:
+            current_request_id.reset(before)
+
+    def _answered(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse", its_id: tuple[str, str]
+    ) -> Iterable[bytes]:
+        begun_at_s = monotonic()
         try:
             answer = self._answer(environ)
             content = b"" if answer is None or answer.body is None else encode(answer.body)
         except Exception:  # noqa: BLE001 - the view meets the same error, and reports it
             answer = None
         if answer is None:
-            return self._application(environ, start_response)
+            return self._application(
+                environ, lambda status, headers, *error: start_response(status, [*headers, its_id], *error)
+            )
         headers = _HEADERS if content else _HEADERS[1:]
-        start_response(answer.status, [*headers, *answer.headers, ("Content-Length", str(len(content)))])
+        start_response(answer.status, [*headers, *answer.headers, its_id, ("Content-Length", str(len(content)))])
+        if settings.WMS_ACCESS_LOG:
+            access_log.write(
+                method="POST",
+                route=environ[_ROUTE],
+                status=int(answer.status[:3]),
+                begun_at_s=begun_at_s,
+                caller=environ[_CALLER],
+            )
         return [content]
 
     def _answer(self, environ: "WSGIEnvironment") -> FastAnswer | None:
@@ -76,7 +106,8 @@ class FastApplication:
                 if refusal_of_running():
                     return None
                 principal, credential = caller.principal_of(token_in(environ["HTTP_AUTHORIZATION"]))
-                count_machine(str(principal))
+                count_machine(name := str(principal))
+                environ[_CALLER], environ[_ROUTE] = name, view.__name__
                 values = view.fast_body.plainly(load_json(_body(environ)))
                 try:
                     return None if values is None else view.fast_answer(credential, values, *address.groups())
