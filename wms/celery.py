@@ -145,16 +145,26 @@ _begun: dict[str, float] = {}
 
 
 @task_prerun.connect
-def note_begin(task_id: str, task: "Task[..., object]", **_sent: object) -> None:
-    """Note the begin of a task, and whose request has sent it."""
+def note_begin(task_id: str, **_sent: object) -> None:
+    """Note the begin of a task."""
     _begun[task_id] = time.monotonic()
-    current_request_id.set(task.request.get(OF_TASK) or "")
+
+
+@task_prerun.connect
+def take_request_id(sender: "Task[..., object] | None", **_sent: object) -> None:
+    """Let the lines of a task have the id of the request that has sent it."""
+    current_request_id.set(sender.request.get(OF_TASK) or "" if sender else "")
 
 
 @task_postrun.connect
 def note_end(task_id: str, **_sent: object) -> None:
     """Note the end of a task."""
     _begun.pop(task_id, None)
+
+
+@task_postrun.connect
+def drop_request_id(**_sent: object) -> None:
+    """Let later lines of this thread have none."""
     current_request_id.set("")
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, TypedDict, Unpack
 from uuid import UUID
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from wms.kernel.log_lines import Ids
 
@@ -83,4 +83,8 @@ def tell(event: LifeEvent, **fields: Unpack[LifeFields]) -> None:
         starts = range(0, len(jobs), JOBS_OF_A_LINE)
         lines = [facts | {"job": Ids(jobs[start : start + JOBS_OF_A_LINE])} for start in starts]
     for line in lines:
-        transaction.on_commit(partial(logger.info, event.value, extra=line), robust=True)
+        # NB: outside of a transaction, on_commit() would connect to a database that may be away by now.
+        if connection.in_atomic_block:
+            transaction.on_commit(partial(logger.info, event.value, extra=line), robust=True)
+        else:
+            logger.info(event.value, extra=line)

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from pathlib import PurePath
 from types import TracebackType
 from typing import Final, TypeAlias
@@ -37,12 +38,17 @@ _SECRET_TEXT: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
+#: Of which a text with such a secret has one.
+_SIGNS: Final = ("wms", "eyj", "gaaaa", "bearer", "basic", "-----begin", *("argon2", "pbkdf2_", "crypt", "md5$"), "://")
+_SHORTEST_RANDOM_TEXT: Final = 32
 #: A random text, not a name: 32 characters or more with letters of both cases and digits.
 _RANDOM_TEXT: Final = re.compile(r"(?<![\w\-])(?=[\w\-]*[a-z])(?=[\w\-]*[A-Z])(?=[\w\-]*[0-9])[A-Za-z0-9_\-]{32,}")
 #: Characters of a traceback, of which the last ones are shown: the supervisor cuts a line of JSON at 64 kB.
 _LONGEST_TRACEBACK: Final = 16_000
 #: The fact that says how many equal lines were left out (``wms.kernel.log_stream``).
 LEFT_OUT: Final = "left_out"
+#: A text that needs no quotes.
+_PLAIN: Final = re.compile(r"[^ =\"']+")
 #: Attributes of a record without any ``extra``.
 OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 
@@ -69,7 +75,12 @@ def safe_facts(facts: Mapping[str, object]) -> dict[str, Fact]:
 
 def safe_text(text: str) -> str:
     """Return *text* without secrets, control characters and unstorable characters, cut to MAX_TEXT characters."""
-    printable = escaped(masked(text[: 4 * MAX_TEXT]))
+    return _shown(text[: 4 * MAX_TEXT])
+
+
+@lru_cache(maxsize=2000)
+def _shown(text: str) -> str:
+    printable = escaped(masked(text))
     return printable if len(printable) <= MAX_TEXT else f"{printable[: MAX_TEXT - 1]}…"
 
 
@@ -101,14 +112,21 @@ def changed_names(before: object, after: object) -> list[str] | None:
 def _safe(name: str, value: object) -> Fact:
     if isinstance(value, bool | int | float | Ids) or value is None:
         return value
+    if isinstance(value, UUID):
+        return str(value)
     if isinstance(value, Mapping):
         return {str(inner): _safe(f"{name}_{inner}", each) for inner, each in list(value.items())[:MAX_ITEMS]}
     if isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | memoryview):
         items = sorted(map(str, value)) if isinstance(value, set | frozenset) else list(value)
         return [_safe(name, each) for each in items[:MAX_ITEMS]]
-    if _SECRET_NAME.search(name.lower()) or not isinstance(value, str | UUID | date | PurePath):
+    if _is_of_secret(name) or not isinstance(value, str | date | PurePath):
         return MASK
     return safe_text(value.isoformat() if isinstance(value, date | datetime) else str(value))
+
+
+@lru_cache(maxsize=1000)
+def _is_of_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name.lower()) is not None
 
 
 class ShownAtTerminal(logging.Filter):
@@ -126,7 +144,11 @@ class ShownAtTerminal(logging.Filter):
 
 def masked(text: str) -> str:
     """Return *text* without secrets, in its full length."""
-    return _RANDOM_TEXT.sub(MASK, _SECRET_TEXT.sub(MASK, text))
+    # The expressions take as long as all else of a line, and few texts need them.
+    lower = text.lower()
+    if any(sign in lower for sign in _SIGNS):
+        text = _SECRET_TEXT.sub(MASK, text)
+    return _RANDOM_TEXT.sub(MASK, text) if len(text) >= _SHORTEST_RANDOM_TEXT else text
 
 
 class _Facts:
@@ -163,7 +185,8 @@ class LineWithFacts(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's
         """Return the line, without a traceback."""
-        line = escaped(masked(super().formatMessage(record)))
+        record.message = masked(record.message)
+        line = escaped(super().formatMessage(record))
         return " ".join([line, *(_written(name, value) for name, value in self._facts.of(record).items())])
 
     def formatException(self, ei: ExcInfo) -> str:  # noqa: N802 - the library's
@@ -216,6 +239,5 @@ def _written(name: str, value: Fact) -> str:
     if isinstance(value, Ids):
         return " ".join([f"{name}={each}" for each in value])
     if isinstance(value, str):
-        plain = value and not set(value) & set(" =\"'")
-        return f"{name}={value if plain else json.dumps(value, ensure_ascii=False)}"
+        return f"{name}={value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)}"
     return f"{name}={json.dumps(value, ensure_ascii=False, separators=(',', ':'))}"
