@@ -13,7 +13,7 @@ from wms.kernel.log_lines import Ids
 
 logger = logging.getLogger("wms.life")
 
-#: Jobs of one line; a larger set is on several lines, each below 10 kB, where a line for each job would take 100 bytes
+#: Jobs of one line; a larger set is on several lines, each below 10 kB, where a line for each job would take 150 bytes
 #: for a job of a submission of ten thousand, not 12.
 JOBS_OF_A_LINE: Final = 500
 

@@ -112,15 +112,15 @@ def changed_names(before: object, after: object) -> list[str] | None:
 def _safe(name: str, value: object) -> Fact:
     if isinstance(value, bool | int | float | Ids) or value is None:
         return value
-    if isinstance(value, UUID):
-        return str(value)
     if isinstance(value, Mapping):
         return {str(inner): _safe(f"{name}_{inner}", each) for inner, each in list(value.items())[:MAX_ITEMS]}
     if isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | memoryview):
         items = sorted(map(str, value)) if isinstance(value, set | frozenset) else list(value)
         return [_safe(name, each) for each in items[:MAX_ITEMS]]
-    if _is_of_secret(name) or not isinstance(value, str | date | PurePath):
+    if _is_of_secret(name) or not isinstance(value, str | UUID | date | PurePath):
         return MASK
+    if isinstance(value, UUID):
+        return str(value)
     return safe_text(value.isoformat() if isinstance(value, date | datetime) else str(value))
 
 
