@@ -10,15 +10,25 @@ from zlib import crc32
 from celery import Celery, Task
 from celery.beat import PersistentScheduler
 from celery.exceptions import Ignore
-from celery.signals import beat_init, before_task_publish, celeryd_init, task_postrun, task_prerun, worker_ready
+from celery.signals import (
+    beat_init,
+    before_task_publish,
+    celeryd_init,
+    setup_logging,
+    task_postrun,
+    task_prerun,
+    worker_ready,
+)
 from django.conf import settings
 
 from wms.kernel import pulse
 from wms.kernel.allocator import settle_memory
+from wms.kernel.callers import current_request_id
 from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
 from wms.kernel.clock import current_time, monotonic
 from wms.kernel.database_version import refusal_of_running
 from wms.kernel.db import LockKey, session_lock
+from wms.kernel.request_ids import OF_TASK
 from wms.kernel.runs import runs
 from wms.schedule import BEAT
 
@@ -73,6 +83,18 @@ def expire_by_database(headers: dict[str, object], **_sent: object) -> None:
     if expires := headers.get("expires"):
         left = datetime.fromisoformat(str(expires)) - app.now()
         headers.update({"expires": None, _EXPIRES_AT: (current_time() + left).isoformat()})
+
+
+@before_task_publish.connect
+def send_request_id(headers: dict[str, object], **_sent: object) -> None:
+    """Send the id of the request that sends a task, if one does, for the lines of its log."""
+    if request_id := current_request_id.get():
+        headers[OF_TASK] = request_id
+
+
+@setup_logging.connect
+def keep_logging(**_sent: object) -> None:
+    """Keep the logging of Django's settings: Celery would raise the level of all loggers to its own."""
 
 
 class SteadyCelery(Celery):
@@ -140,10 +162,22 @@ def note_begin(task_id: str, **_sent: object) -> None:
     _begun[task_id] = time.monotonic()
 
 
+@task_prerun.connect
+def take_request_id(sender: "Task[..., object] | None", **_sent: object) -> None:
+    """Let the lines of a task have the id of the request that has sent it."""
+    current_request_id.set(sender.request.get(OF_TASK) or "" if sender else "")
+
+
 @task_postrun.connect
 def note_end(task_id: str, **_sent: object) -> None:
     """Note the end of a task."""
     _begun.pop(task_id, None)
+
+
+@task_postrun.connect
+def drop_request_id(**_sent: object) -> None:
+    """Let later lines of this thread have none."""
+    current_request_id.set("")
 
 
 def tasks_are_within_bound() -> bool:

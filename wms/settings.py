@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import environ
+from django.core.exceptions import ImproperlyConfigured
 
 from wms.stack.directory import environment_of_running, found_directory
 from wms.wire.search_path import leave_out_current_directory
@@ -433,6 +434,7 @@ INSTALLED_APPS = [
     "wms.demo",
 ]
 MIDDLEWARE = [
+    "wms.kernel.access_log.AccessLog",
     "wms.kernel.middleware.CountedRequests",
     "wms.kernel.middleware.PrivateAnswers",
     "wms.kernel.middleware.TrustedTransport",
@@ -585,24 +587,37 @@ SPECTACULAR_SETTINGS = {
 
 # ---- Logs ------------------------------------------------------------------------------------------------------------
 
+#: DEBUG, INFO, WARNING or ERROR. Unless it is set, commands at a terminal leave out changes of the security log.
+WMS_LOG_LEVEL = env.str("WMS_LOG_LEVEL", default="INFO")
+#: Form of the lines: `text` for people, with facts as `key=value`, or `json` for programs.
+WMS_LOG_FORMAT = env.str("WMS_LOG_FORMAT", default="text")
+#: Whether each answer of the web server is a line of the log.
+WMS_ACCESS_LOG = env.bool("WMS_ACCESS_LOG", default=False)
+
+if WMS_LOG_FORMAT not in {"text", "json"}:
+    raise ImproperlyConfigured(f'WMS_LOG_FORMAT is "{WMS_LOG_FORMAT}"; set it to text or json.')
+_OURS = ["wms", "resources", "taskqueues", "pilots", "matching"]
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {
+        "text": {
             "()": "wms.kernel.log_lines.LineWithFacts",
             "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
-            "ours": ["wms", "resources", "taskqueues", "pilots", "matching"],
-        }
+            "ours": _OURS,
+        },
+        "json": {"()": "wms.kernel.log_lines.JsonLine", "ours": _OURS},
     },
     "filters": {"at_terminal": {"()": "wms.kernel.log_lines.ShownAtTerminal"}},
     "handlers": {
         "console": {
-            "class": "logging.StreamHandler",
-            "formatter": "line",
+            "class": "wms.kernel.log_stream.OnceAMinute",
+            "formatter": WMS_LOG_FORMAT,
+            "level": WMS_LOG_LEVEL,
             "filters": [] if "WMS_LOG_LEVEL" in os.environ else ["at_terminal"],
         }
     },
-    # DEBUG, INFO, WARNING or ERROR. Unless it is set, commands at a terminal leave out changes of the security log.
-    "root": {"handlers": ["console"], "level": env.str("WMS_LOG_LEVEL", default="INFO")},
+    # Celery says twice of each task that it runs.
+    "loggers": {"celery": {"level": "WARNING"}, "kombu": {"level": "WARNING"}},
+    "root": {"handlers": ["console"], "level": WMS_LOG_LEVEL},
 }

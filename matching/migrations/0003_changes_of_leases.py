@@ -1,8 +1,6 @@
-"""Count changes of a lease; install functions, triggers and views."""
+"""Count changes of a lease."""
 
 from django.db import migrations, models
-
-from wms.kernel.sql_texts import InstallTexts
 
 
 class Migration(migrations.Migration):
@@ -30,5 +28,4 @@ class Migration(migrations.Migration):
                 help_text="Logical names that were new when it reserved or registered them.",
             ),
         ),
-        InstallTexts("matching", digest="bda74892cb4be40053943fdc45e5652cf6ee3f1ed364b517b63f5d8e3c36f67d"),
     ]

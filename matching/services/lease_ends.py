@@ -18,6 +18,7 @@ from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import rescheduling
 from wms.kernel.db import transaction_required
+from wms.kernel.life import LifeEvent, tell
 from wms.kernel.memo import CachedLookups, Memo
 from wms.wire.protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
 
@@ -101,6 +102,9 @@ def end_unfinished(ends: Sequence[UnfinishedEnd], *, source: str, now: datetime,
     ids, reasons, died = zip(*((each.match.pk, each.reason, each.died) for each in ends), strict=True)
     with connection.cursor() as cursor:
         cursor.execute(_END, [now, list(ids), list(reasons), list(died)])
+    for each in ends:
+        match = each.match
+        tell(LifeEvent.JOB_LOST, job=match.job_id, pilot=match.pilot_id, lease=match.pk, reason=each.minor)
     # A silent pilot had the job for the whole of its lease: no further delay is needed.
     delayed = {
         each.match: each.reason is not EndReason.EXPIRED and each.match.pilot.status != PilotStatus.LOST

@@ -29,6 +29,7 @@ from wms.kernel.db import array_of, transaction_required
 from wms.kernel.errors import ConflictError, NotFoundError, WmsError
 from wms.kernel.fast.statements import query_directly
 from wms.kernel.fields import compressed
+from wms.kernel.life import LifeEvent, tell
 from wms.wire.protocol import (
     LEASE_ENDED,
     NO_TAILS,
@@ -143,6 +144,8 @@ def report_status(
         application,
         *_texts(settings.WMS_LEASE_S, seen_within_s(), settings.WMS_MAX_CHANGES_PER_LEASE),
     )
+    if answer["moved"] and status is JobStatus.RUNNING:
+        tell(LifeEvent.JOB_STARTED, job=answer["job"], pilot=answer["pilot"], lease=match_id)
     return _renewal(answer)
 
 
@@ -218,7 +221,7 @@ def finish(
         *_stored(tails),
         *_texts(seen_within_s(), settings.WMS_USAGE_FACTOR),
     )
-    return _end(match_id, parameters, gives_back=exit_code == RESCHEDULE_EXIT_CODE, minor=minor)
+    return _end(match_id, parameters, exit_code=exit_code, minor=minor)
 
 
 def _result(
@@ -232,18 +235,34 @@ def _result(
     return status, _SOURCES[status], reason, at_fault, False
 
 
-def _end(match_id: UUID, parameters: Sequence[str | None], *, gives_back: bool, minor: str | None) -> JobStatus:
+def _end(match_id: UUID, parameters: Sequence[str | None], *, exit_code: int | None, minor: str | None) -> JobStatus:
+    gives_back = exit_code == RESCHEDULE_EXIT_CODE
     if not gives_back:
         answer = _ask("finish", _FINISH, *parameters, "false")
         if not answer.get("goes_back"):
-            return JobStatus(answer["status"])
+            return _ended_with(answer, match_id, exit_code=exit_code, minor=minor)
     # Before the transaction: inside a transaction the index keeps no memo.
     memo = index.current().memo if gives_back else {}
     with transaction.atomic(durable=True):
         answer = _ask("finish", _FINISH, *parameters, "true")
         if answer.get("goes_back"):
             return put_back(Match.objects.get(pk=match_id), minor=minor, memo=memo)
-        return JobStatus(answer["status"])
+        return _ended_with(answer, match_id, exit_code=exit_code, minor=minor)
+
+
+def _ended_with(answer: "_Answer", match_id: UUID, *, exit_code: int | None, minor: str | None) -> JobStatus:
+    status = JobStatus(answer["status"])
+    if answer.get("moved"):
+        tell(
+            LifeEvent.JOB_ENDED,
+            job=answer["job"],
+            pilot=answer["pilot"],
+            lease=match_id,
+            status=status,
+            exit_code=exit_code,
+            reason=result_of(exit_code, minor)[1],
+        )
+    return status
 
 
 def open_job(match_id: UUID) -> Job:
@@ -291,7 +310,10 @@ class _Answer(TypedDict, total=False):
     status: str
     code: str
     end_reason: str
+    #: Whether the job got the status.
+    moved: bool
     job: int
+    pilot: int
     target: str
 
 

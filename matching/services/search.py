@@ -39,6 +39,7 @@ from taskqueues.services.offers import published_at
 from wms.kernel.clock import current_time
 from wms.kernel.errors import ForbiddenError
 from wms.kernel.fast.statements import query_prepared
+from wms.kernel.life import LifeEvent, tell
 from wms.kernel.memo import CachedLookups
 from wms.kernel.names import composed
 from wms.wire.amounts import DIVIDED
@@ -88,6 +89,9 @@ class QueueSearch:
     limits: Mapping[int, LimitScope]
     #: Fraction of the matches that ignore the rule of the highest CPU segment.
     any_segment_fraction: float
+    #: Names, for the log; no site: it is unknown.
+    vo_name: str
+    site_name: str | None
     #: Returns the software published at the place.
     published: Callable[[], frozenset[str]]
     chance: Random
@@ -315,6 +319,16 @@ class QueueSearch:
         )
 
     def _after_lease(self, drawn: Drawn, lease: Claimed) -> None:
+        tell(
+            LifeEvent.JOB_MATCHED,
+            job=lease.job_id,
+            pilot=self.claimant.pilot_id,
+            lease=lease.match_id,
+            user=lease.owner,
+            group=lease.group_name,
+            vo=self.vo_name,
+            site=self.site_name,
+        )
         task_queue_id = self._task_queue_id(drawn)
         if lease.remaining != 0:
             index.note_taken(task_queue_id, drawn.user_priority, snapshot=self.snapshot)
@@ -370,14 +384,16 @@ def search_in(
     )
     limits_at = lookups.get(limits_by_place)
     places = {(site, ce) for site in (None, site_id) for ce in (None, ce_id)} if limits_at else ()
-    vo = lookups.get(vo_of, binding.vo_id)
+    vo, site = lookups.get(vo_of, binding.vo_id), where.place.its_site
     return QueueSearch(
         snapshot=snapshot,
         offer=offer,
         claimant=claimant,
-        throttle=ThrottleCheck(where.place.its_site, lookups, now=now),
+        throttle=ThrottleCheck(site, lookups, now=now),
         limits={scope.limit_id: scope for key in places for scope in limits_at.get(key, ())},
         any_segment_fraction=vo.any_segment_fraction,
+        vo_name=vo.name,
+        site_name=site and site.name,
         published=partial(published_at, where.place, where.possible, vo=vo, lookups=lookups),
         chance=chance,
     )

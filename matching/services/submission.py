@@ -16,6 +16,8 @@ from wms.accounts.models import Group, User
 from wms.jobs.domain.request import SubmissionIn
 from wms.jobs.services import submission, workflows
 from wms.jobs.services.submission import QueuedJobs, SubmissionResult, jobs_in_words
+from wms.kernel.errors import WmsError
+from wms.kernel.life import LifeEvent, tell
 from wms.kernel.memo import Memo, RecentlyUsed, state_of
 
 #: Task queues of one request that are examined; each is compared with every queue of the VO.
@@ -40,11 +42,15 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     """
     # Before the transaction: inside a transaction the index would be read again.
     memo = index.current().memo
-    request = workflows.with_scripts(request, owner=owner, now=now)
-    with transaction.atomic(durable=True):
-        result = submission.accept(request, owner=owner, now=now)
-        warnings = _warnings(result.queued, owner, result.group, memo=memo, now=now) if result.queued else []
-        return submission.add_warnings(request, result, warnings)
+    try:
+        request = workflows.with_scripts(request, owner=owner, now=now)
+        with transaction.atomic(durable=True):
+            result = submission.accept(request, owner=owner, now=now)
+            warnings = _warnings(result.queued, owner, result.group, memo=memo, now=now) if result.queued else []
+            return submission.add_warnings(request, result, warnings)
+    except WmsError as error:
+        tell(LifeEvent.JOB_REFUSED, user=owner.username, group=request.group, code=error.code, reason=error.detail)
+        raise
 
 
 def _warnings(queued: Sequence[QueuedJobs], owner: User, group: Group, *, memo: Memo, now: datetime) -> list[str]:

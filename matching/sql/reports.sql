@@ -286,6 +286,7 @@ DECLARE
     right_now CONSTANT timestamptz := wms_now();
     lease record;
     answer json;
+    moves boolean;
     changes_words boolean;
     is_done boolean;
 BEGIN
@@ -293,7 +294,8 @@ BEGIN
     IF NOT FOUND OR lease.refusal IS NOT NULL THEN
         RETURN lease.refusal;
     END IF;
-    IF lease.is_leased AND lease.status <> the_status AND NOT lease.status = ANY (sources) THEN
+    moves := lease.is_leased AND lease.status <> the_status;
+    IF moves AND NOT lease.status = ANY (sources) THEN
         RETURN json_build_object(
             'code', 'illegal_transition', 'job', lease.job_id, 'status', lease.status, 'target', the_status
         );
@@ -310,7 +312,7 @@ BEGIN
         UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL
         RETURNING id INTO STRICT lease.pilot_id;
     END IF;
-    IF lease.is_leased AND lease.status <> the_status THEN
+    IF moves THEN
         is_done := wms_move_leased_job(
             lease.job_id, lease.pilot_id, lease.status, the_status,
             coalesce(the_minor_status, ''), the_application_status, right_now
@@ -333,7 +335,7 @@ BEGIN
            changes = least(changes + changes_words::integer, 32767)
      WHERE id = the_match AND ended_at IS NULL
     -- Uses index: command_to_be_obeyed
-    RETURNING json_build_object('expires_at', expires_at, 'commands', (
+    RETURNING json_build_object('expires_at', expires_at, 'moved', moves, 'job', job_id, 'pilot', pilot_id, 'commands', (
                   SELECT json_agg(json_build_array(command.id, command.name, command.arguments) ORDER BY command.id)
                     FROM jobs_jobcommand AS command
                    WHERE command.job_id = lease.job_id AND command.acknowledged_at IS NULL))
@@ -468,6 +470,8 @@ BEGIN
             'pilot ' || lease.pilot_id
         );
     END IF;
-    RETURN json_build_object('status', its_job.status, 'goes_back', goes_back);
+    RETURN json_build_object(
+        'status', its_job.status, 'goes_back', goes_back, 'moved', ends_job, 'job', lease.job_id, 'pilot', lease.pilot_id
+    );
 END
 $$;

@@ -27,6 +27,7 @@ from pilots.services.status_agent import check_pilots, note_silence
 from resources.models import ComputingElement
 from wms.kernel.clock import current_time
 from wms.kernel.db import is_database_away
+from wms.kernel.life import LifeEvent, tell
 from wms.wire.protocol import LARGEST_INTEGER
 
 logger = logging.getLogger(__name__)
@@ -169,9 +170,9 @@ def _submit(ce: ComputingElement, backend: Backend, pilots: Sequence[Pilot], *, 
     except CommandLostError:
         raise
     except BackendError as error:
-        _conclude([SubmitResult(stamp=order.stamp, error=str(error)) for order in orders], of_stamp, now=clock())
+        _conclude([SubmitResult(stamp=order.stamp, error=str(error)) for order in orders], of_stamp, ce=ce, now=clock())
         raise
-    _conclude(submissions, of_stamp, now=clock())
+    _conclude(submissions, of_stamp, ce=ce, now=clock())
 
 
 def _order(pilot: Pilot, ce: ComputingElement) -> PilotOrder:
@@ -189,16 +190,27 @@ def _order(pilot: Pilot, ce: ComputingElement) -> PilotOrder:
 
 
 @transaction.atomic(durable=True)
-def _conclude(submissions: Sequence[SubmitResult], pilots: Mapping[str, Pilot], *, now: datetime) -> None:
+def _conclude(
+    submissions: Sequence[SubmitResult], pilots: Mapping[str, Pilot], *, ce: ComputingElement, now: datetime
+) -> None:
     """Store the batch id of each accepted pilot and end each refused one; an accepted one may have started already."""
     for submission in submissions:
-        pilot_id = pilots[submission.stamp].pk
+        pilot = pilots[submission.stamp]
+        pilot_id = pilot.pk
         if submission.error:
             end_pilot(pilot_id, status=PilotStatus.ABORTED, reason=submission.error, now=now)
         elif submission.batch_id:
             Pilot.objects.filter(pk=pilot_id).update(batch_id=submission.batch_id)
             Pilot.objects.filter(pk=pilot_id, status=PilotStatus.SUBMITTED).update(status=PilotStatus.WAITING)
-            logger.info("pilot.submitted", extra={"pilot_id": pilot_id, "batch_id": submission.batch_id})
+            tell(
+                LifeEvent.PILOT_SUBMITTED,
+                pilot=pilot_id,
+                vo=pilot.vo.name,
+                site=ce.site.name,
+                ce=ce.name,
+                queue=pilot.queue and pilot.queue.name,
+                batch_id=submission.batch_id,
+            )
 
 
 def _sentence_of(error: Exception) -> str:

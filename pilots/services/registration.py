@@ -1,6 +1,5 @@
 """Registration of pilots: of those that directors or sites started, and of pilots made by hand."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -26,10 +25,8 @@ from wms.accounts.models import VO, Group, Membership, User
 from wms.accounts.security_log import record
 from wms.kernel.db import LockKey, lock
 from wms.kernel.errors import ConflictError, ForbiddenError, RejectedError
+from wms.kernel.life import LifeEvent, tell
 from wms.kernel.names import did_you_mean
-
-logger = logging.getLogger(__name__)
-
 
 #: Registrations at a queue in a minute that are always accepted, however few pilots it may have.
 _MOST_OF_A_MINUTE: Final = 60
@@ -145,7 +142,7 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
         started_at=now,
         last_seen_at=now,
     )
-    logger.info("pilot.registered", extra={"pilot_id": pilot.pk, "site": site.name, "queue_id": queue.pk})
+    _tell_of_start(pilot, request)
     return _with_token(pilot, now=now)
 
 
@@ -203,8 +200,20 @@ def register_sent(request: Registration, *, pilot_id: int, now: datetime) -> Reg
     pilot.status, pilot.status_reason = PilotStatus.RUNNING, ""
     pilot.host_name, pilot.started_at, pilot.last_seen_at = request.host_name, now, now
     pilot.save(update_fields=["status", "status_reason", "host_name", "started_at", "last_seen_at"])
-    logger.info("pilot.registered", extra={"pilot_id": pilot.pk, "site": request.site, "queue_id": pilot.queue_id})
+    _tell_of_start(pilot, request)
     return _with_token(pilot, now=now)
+
+
+def _tell_of_start(pilot: Pilot, request: Registration) -> None:
+    tell(
+        LifeEvent.PILOT_STARTED,
+        pilot=pilot.pk,
+        vo=pilot.vo.name,
+        site=request.site,
+        ce=request.ce,
+        queue=request.queue,
+        host=request.host_name,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from resources.queries.nodes import contradiction
 from resources.services.nodes import note_platform
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ForbiddenError
+from wms.kernel.life import LifeEvent, tell
 from wms.wire.protocol import PILOT_ENDED, PILOT_REVOKED
 
 logger = logging.getLogger(__name__)
@@ -174,7 +175,7 @@ def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime,
         status=status, status_reason=as_reason(reason), ended_at=now, died=died
     )
     if ended:
-        logger.info("pilot.ended", extra={"pilot_id": pilot_id, "status": status, "reason": reason})
+        tell(LifeEvent.PILOT_ENDED, pilot=pilot_id, status=status, reason=reason)
     return ended == 1
 
 

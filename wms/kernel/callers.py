@@ -9,3 +9,5 @@ from django.http import HttpRequest
 current_request: Final[ContextVar[HttpRequest | None]] = ContextVar("current_request", default=None)
 #: The current ``manage.py`` command, such as "token"; empty outside of one.
 current_command: Final[ContextVar[str]] = ContextVar("current_command", default="")
+#: The id of the request that this thread answers, or whose task it executes (``wms.kernel.request_ids``); empty: none.
+current_request_id: Final[ContextVar[str]] = ContextVar("current_request_id", default="")

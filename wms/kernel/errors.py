@@ -1,9 +1,13 @@
 """Categories of errors reported to callers; views and commands map the category to a status, never the class."""
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from wms.wire.protocol import NOT_FOUND
+
+#: Of errors of a file system without room, or that may only be read.
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 class WmsError(Exception):
@@ -111,3 +115,8 @@ def with_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Return whether an error, or a cause of it, is of a file system without room, or that may only be read."""
+    return any(isinstance(each, OSError) and each.errno in _NO_ROOM for each in with_causes(error))

@@ -3,7 +3,6 @@
 wms.urls names these functions as handler400, handler403, handler404 and handler500.
 """
 
-import errno
 import sys
 from http import HTTPStatus
 from typing import Final
@@ -16,12 +15,10 @@ from django.urls import Resolver404, resolve
 from django.views import defaults
 
 from wms.kernel.db import RETRY_AFTER_S, is_database_away
-from wms.kernel.errors import with_causes
+from wms.kernel.errors import is_disk_full
 from wms.kernel.rest.errors import PROBLEM, error_body
 from wms.wire.protocol import API_V1
 
-#: Of errors of a file system without room, or that may only be read.
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 #: What to do where something is unavailable, or has failed.
 ADVICE: Final = "Repeat the request later; if it changes something, look first whether it has."
 FAILED: Final = "The server failed; its log says why. Something may have changed: check before you repeat the request."
@@ -68,7 +65,7 @@ def outage_behind(error: BaseException | None) -> tuple[str, str] | None:
     """Return code and sentence if a request failed because the database or a disk cannot be used; None: it did not."""
     if is_database_away(error):
         return "unavailable", "The database is away at present."
-    if any(isinstance(each, OSError) and each.errno in _NO_ROOM for each in with_causes(error)):
+    if is_disk_full(error):
         return "no_room", "The disk of the server is full; tell its operator."
     return None
 

@@ -1,17 +1,20 @@
-"""Log lines: a message and its facts as ``key=value``; each record is one line without secrets."""
+"""Log lines: an event and its facts, as text with ``key=value`` or as JSON; each record is one line without secrets."""
 
 import json
 import logging
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
+from functools import lru_cache
 from pathlib import PurePath
 from types import TracebackType
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from wms.kernel.callers import current_command
+from pythonjsonlogger.msgspec import MsgspecFormatter
+
+from wms.kernel.callers import current_command, current_request_id
 from wms.kernel.db import outage_in
 
 #: Written in place of a secret.
@@ -25,24 +28,40 @@ _SECRET_NAME: Final = re.compile(
 )
 _SECRET_TEXT: Final = re.compile(
     r"""
-      wms[a-z]*_[\w.\-]{8,}                       # tokens and secrets of this system
+      wms[a-z]{1,8}_[\w.\-]{8,}                   # tokens and secrets of this system; wms_… are functions in SQL
     | \beyJ[\w\-]{8,}(?:\.[\w\-]*)*               # JSON Web Tokens
     | \bgAAAA[\w\-]{20,}=*                        # what wms.kernel.secrets has encrypted
     | \b(?:bearer|basic)\s+[\w.~+/\-]{8,}=*       # the header Authorization
     | -----BEGIN[^-]*-----.*                      # keys and certificates
     | \b(?:argon2|pbkdf2_|scrypt|bcrypt|md5\$)\S* # hashes of passwords
-    | (?<=://)[^/@\s]+:[^/@\s]*(?=@)              # user:password@ of a URL
+    | (?<=://)[^/@\s]{1,200}:[^/@\s]{0,200}(?=@)  # user:password@ of a URL
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
+#: Of which a text with such a secret has one.
+_SIGNS: Final = ("wms", "eyj", "gaaaa", "bearer", "basic", "-----begin", *("argon2", "pbkdf2_", "crypt", "md5$"), "://")
+_SHORTEST_RANDOM_TEXT: Final = 32
 #: A random text, not a name: 32 characters or more with letters of both cases and digits.
 _RANDOM_TEXT: Final = re.compile(r"(?<![\w\-])(?=[\w\-]*[a-z])(?=[\w\-]*[A-Z])(?=[\w\-]*[0-9])[A-Za-z0-9_\-]{32,}")
+#: Characters of a traceback, of which the last ones are shown: the supervisor cuts a line of JSON at 64 kB.
+_LONGEST_TRACEBACK: Final = 16_000
+#: The fact that says how many equal lines were left out (``wms.kernel.log_stream``).
+LEFT_OUT: Final = "left_out"
+#: A text that needs no quotes.
+_PLAIN: Final = re.compile(r"[^ =\"']+")
 #: Attributes of a record without any ``extra``.
-_OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
+OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
+
+
+class Ids(tuple[int, ...]):
+    """Ids of rows as one fact, all of which a line has: as text ``job=1 job=2``, in JSON ``"job": [1, 2]``."""
+
+    __slots__ = ()
+
 
 #: Of an error in a record.
 ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
-Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
+Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"] | Ids
 
 
 def safe_facts(facts: Mapping[str, object]) -> dict[str, Fact]:
@@ -56,8 +75,12 @@ def safe_facts(facts: Mapping[str, object]) -> dict[str, Fact]:
 
 def safe_text(text: str) -> str:
     """Return *text* without secrets, control characters and unstorable characters, cut to MAX_TEXT characters."""
-    masked = _RANDOM_TEXT.sub(MASK, _SECRET_TEXT.sub(MASK, text[: 4 * MAX_TEXT]))
-    printable = escaped(masked)
+    return _shown(text[: 4 * MAX_TEXT])
+
+
+@lru_cache(maxsize=2000)
+def _shown(text: str) -> str:
+    printable = escaped(masked(text))
     return printable if len(printable) <= MAX_TEXT else f"{printable[: MAX_TEXT - 1]}…"
 
 
@@ -87,16 +110,23 @@ def changed_names(before: object, after: object) -> list[str] | None:
 
 
 def _safe(name: str, value: object) -> Fact:
-    if isinstance(value, bool | int | float) or value is None:
+    if isinstance(value, bool | int | float | Ids) or value is None:
         return value
     if isinstance(value, Mapping):
         return {str(inner): _safe(f"{name}_{inner}", each) for inner, each in list(value.items())[:MAX_ITEMS]}
     if isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | memoryview):
         items = sorted(map(str, value)) if isinstance(value, set | frozenset) else list(value)
         return [_safe(name, each) for each in items[:MAX_ITEMS]]
-    if _SECRET_NAME.search(name.lower()) or not isinstance(value, str | UUID | date | PurePath):
+    if _is_of_secret(name) or not isinstance(value, str | UUID | date | PurePath):
         return MASK
+    if isinstance(value, UUID):
+        return str(value)
     return safe_text(value.isoformat() if isinstance(value, date | datetime) else str(value))
+
+
+@lru_cache(maxsize=1000)
+def _is_of_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name.lower()) is not None
 
 
 class ShownAtTerminal(logging.Filter):
@@ -112,26 +142,52 @@ class ShownAtTerminal(logging.Filter):
         return not (is_change and current_command.get() and sys.stderr.isatty())
 
 
-class LineWithFacts(logging.Formatter):
-    """A line: time, level, logger, message, and the ``extra`` facts of our own loggers.
+def masked(text: str) -> str:
+    """Return *text* without secrets, in its full length."""
+    # The expressions take as long as all else of a line, and few texts need them.
+    lower = text.lower()
+    if any(sign in lower for sign in _SIGNS):
+        text = _SECRET_TEXT.sub(MASK, text)
+    return _RANDOM_TEXT.sub(MASK, text) if len(text) >= _SHORTEST_RANDOM_TEXT else text
+
+
+class _Facts:
+    """The facts of a line: the ``extra`` of our own loggers, and the id of the request that is being answered.
 
     NB: the ``extra`` of other packages is left out: it holds whole requests and arguments of tasks.
+    """
+
+    def __init__(self, ours: Collection[str]) -> None:
+        self._ours = frozenset(ours)
+
+    def of(self, record: logging.LogRecord) -> dict[str, Fact]:
+        """Return the facts, without secrets."""
+        extra: dict[str, object] = {}
+        if record.name.partition(".")[0] in self._ours:
+            extra = {name: value for name, value in vars(record).items() if name not in OF_EVERY_RECORD}
+        if left_out := getattr(record, LEFT_OUT, 0):
+            extra[LEFT_OUT] = left_out
+        if request_id := current_request_id.get():
+            extra["request"] = request_id
+        return safe_facts(extra)
+
+
+class LineWithFacts(logging.Formatter):
+    """A line of text: time, level, logger, message, and the facts.
 
     Args:
-        ours: packages whose facts are shown.
+        ours: packages whose ``extra`` is shown.
     """
 
     def __init__(self, fmt: str | None = None, *, ours: Collection[str] = ()) -> None:
         super().__init__(fmt)
-        self._ours = frozenset(ours)
+        self._facts = _Facts(ours)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's
         """Return the line, without a traceback."""
+        record.message = masked(record.message)
         line = escaped(super().formatMessage(record))
-        if record.name.partition(".")[0] not in self._ours:
-            return line
-        extra = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
-        return " ".join([line, *(f"{name}={_written(value)}" for name, value in safe_facts(extra).items())])
+        return " ".join([line, *(_written(name, value) for name, value in self._facts.of(record).items())])
 
     def formatException(self, ei: ExcInfo) -> str:  # noqa: N802 - the library's
         """Return the traceback, indented so that no line of it looks like a record.
@@ -139,12 +195,49 @@ class LineWithFacts(logging.Formatter):
         While the database is away every request fails, wherever it was: then one line says so.
         """
         if outage := outage_in(ei[1]):
-            return f"    The database is away: {escaped(str(outage).partition(chr(10))[0])}"
-        return "\n".join(f"    {escaped(line)}" for line in super().formatException(ei).splitlines())
+            return f"    The database is away: {escaped(masked(str(outage).partition(chr(10))[0]))}"
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - the library's
+        """Return a stack, indented likewise."""
+        return _indented(stack_info)
 
 
-def _written(value: Fact) -> str:
+class JsonLine(MsgspecFormatter):
+    """A line of JSON: ``time`` (ISO 8601), ``level``, ``logger``, ``event``, the facts, and ``error`` (a traceback).
+
+    Args:
+        ours: packages whose ``extra`` is shown.
+    """
+
+    def __init__(self, *, ours: Collection[str] = ()) -> None:
+        super().__init__()
+        self._facts = _Facts(ours)
+
+    def add_fields(
+        self, log_data: dict[str, object], record: logging.LogRecord, message_dict: Mapping[str, object]
+    ) -> None:
+        """Write the fields of the line into *log_data*."""
+        own = {
+            "time": datetime.fromtimestamp(record.created, tz=UTC),
+            "level": record.levelname,
+            "logger": record.name,
+            "event": masked(record.message),
+        }
+        if error := message_dict.get("exc_info") or message_dict.get("stack_info"):
+            own["error"] = masked(str(error)[-_LONGEST_TRACEBACK:])
+        # No fact replaces any of these.
+        log_data.update(own | self._facts.of(record) | own)
+
+
+def _indented(text: str) -> str:
+    lines = masked(text[-_LONGEST_TRACEBACK:]).splitlines()
+    return "\n".join(f"    {escaped(line)}" for line in lines)
+
+
+def _written(name: str, value: Fact) -> str:
+    if isinstance(value, Ids):
+        return " ".join([f"{name}={each}" for each in value])
     if isinstance(value, str):
-        plain = value and not set(value) & set(" =\"'")
-        return value if plain else json.dumps(value, ensure_ascii=False)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return f"{name}={value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)}"
+    return f"{name}={json.dumps(value, ensure_ascii=False, separators=(',', ':'))}"

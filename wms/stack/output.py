@@ -1,15 +1,23 @@
-"""Output of the supervisor and its children, each line with the name of its part."""
+"""Output of the supervisor and its children, each line with the name of its part, as text or as JSON."""
 
 import asyncio
+import logging
 import os
 import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from django.conf import settings
+
+from wms.kernel.log_lines import JsonLine
 
 _WIDTH = 9
 #: Longer lines are cut; a program that writes no line feeds does not write for people.
 _LONGEST_LINE_BYTES = 64 * 1024
+_JSON: Final = JsonLine()
 
 
 class Output:
@@ -25,11 +33,16 @@ class Output:
 
     def line(self, name: str, text: str) -> None:
         """Write one line of *name*."""
-        self.text(f"{name:<{_WIDTH}}| {text}")
+        self._write_line(f"{name:<{_WIDTH}}| {text}", as_json=(name, text))
 
     def text(self, text: str) -> None:
         """Write the text unchanged, and a line feed."""
-        self._write(f"{self._erased()}{text}\n{self._drawn()}")
+        self._write_line(text, as_json=("up", text))
+
+    def _write_line(self, line: str, *, as_json: tuple[str, str]) -> None:
+        if settings.WMS_LOG_FORMAT == "json":
+            line = _record(*as_json)
+        self._write(f"{self._erased()}{line}\n{self._drawn()}")
 
     def block(self, lines: Sequence[str]) -> None:
         """Show *lines*, none of them coloured, below all other output, in place of those of the last call.
@@ -57,6 +70,13 @@ class Output:
         except BrokenPipeError:
             # Otherwise Python would report the buffered lines when it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _record(part: str, text: str) -> str:
+    """Return the JSON record of a part with its name; a text that is no record, such as PostgreSQL's, becomes one."""
+    if not (text.startswith('{"') and text.endswith("}")):
+        text = _JSON.format(logging.makeLogRecord({"name": part, "levelname": "INFO", "msg": text}))
+    return f'{{"part":{msgspec.json.encode(part).decode()},{text[1:]}'
 
 
 async def copy_lines(descriptor: int, *, write: Callable[[str], None], last: deque[str]) -> None:

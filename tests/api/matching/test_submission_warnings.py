@@ -255,9 +255,9 @@ def test_only_a_submission_that_is_kept_is_logged(
             request = parse_submission({"executable": "/bin/true"})
             with suppress(OperationalError):
                 submission.submit(request, owner=sample.alice, now=timezone.now())
-        return [record.message for record in caplog.records if record.message == "jobs.submitted"]
+        return [record.message for record in caplog.records if record.message == "job.submitted"]
 
     with monkeypatch.context() as patched:
         patched.setattr(submission, "_warnings", Mock(side_effect=OperationalError))
         assert submit() == []
-    assert submit() == ["jobs.submitted"]
+    assert submit() == ["job.submitted"]

@@ -1,6 +1,7 @@
 """Lines of the log: one line for each event with its facts, and no secrets."""
 
 import io
+import json
 import logging
 import sys
 from datetime import UTC, datetime
@@ -9,15 +10,81 @@ from uuid import UUID
 import pytest
 
 from wms.accounts.domain import USER_TOKEN_PREFIX
-from wms.kernel.callers import current_command
-from wms.kernel.log_lines import MASK, LineWithFacts, ShownAtTerminal, safe_facts, safe_text
+from wms.kernel.callers import current_command, current_request_id
+from wms.kernel.log_lines import MASK, Ids, JsonLine, LineWithFacts, ShownAtTerminal, safe_facts, safe_text
 
 FORMATTER = LineWithFacts("%(levelname)s %(name)s %(message)s", ours=["wms"])
+JSON = JsonLine(ours=["wms"])
+SECRETS = [
+    USER_TOKEN_PREFIX + "uK8z1l0n_g2Qx9VtX5Rr3Yp7Wm4Jc6Hb8Df0Ks2",
+    "wmsp_eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJwaWxvdCI6MX0.c2lnbmF0dXJl",
+    "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJwaWxvdCI6MX0.c2lnbmF0dXJl",
+    "Bearer abcdefgh12345678",
+    "gAAAAABmZ0J1c3RfYV90ZXN0X29mX2Zlcm5ldF90ZXh0",
+    "argon2$argon2id$v=19$m=102400,t=2,p=8$c2FsdA$aGFzaA",
+    "pbkdf2_sha256$870000$salt$hash",
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
+    "uK8z1l0ng2Qx9VtX5Rr3Yp7Wm4Jc6Hb8Df0Ks2Nv4Ty",
+]
 
 
-def line(message: str, *args: object, name: str = "wms.jobs", **extra: object) -> str:
-    logger = logging.getLogger(name)
-    return FORMATTER.format(logger.makeRecord(name, logging.INFO, "file.py", 1, message, args, None, extra=extra))
+def line(
+    message: str,
+    *args: object,
+    name: str = "wms.jobs",
+    form: logging.Formatter = FORMATTER,
+    error: Exception | None = None,
+    **extra: object,
+) -> str:
+    exc_info = error and (type(error), error, error.__traceback__)
+    return form.format(
+        logging.getLogger(name).makeRecord(name, logging.INFO, "file.py", 1, message, args, exc_info, extra=extra)
+    )
+
+
+def test_a_line_of_json_has_the_event_and_its_facts() -> None:
+    written = json.loads(line("job.matched", form=JSON, job=7, site="LCG.CERN.ch", level="of the fact", tags=["a"]))
+    assert datetime.fromisoformat(written.pop("time")).tzinfo is not None
+    assert written == {
+        "level": "INFO",
+        "logger": "wms.jobs",
+        "event": "job.matched",
+        "job": 7,
+        "site": "LCG.CERN.ch",
+        "tags": ["a"],
+    }
+
+
+def test_a_line_of_json_has_its_traceback_inside() -> None:
+    written = line("failed", form=JSON, error=failure("bad\nnews"))
+    assert "\n" not in written
+    assert json.loads(written)["error"].endswith("ValueError: bad\nnews")
+
+
+@pytest.mark.parametrize("form", [FORMATTER, JSON])
+def test_a_long_traceback_is_cut_to_its_end(form: logging.Formatter) -> None:
+    written = line("failed", form=form, error=failure("x" * 100_000 + " the end"))
+    assert len(written) < 60_000
+    assert "the end" in written
+
+
+def test_all_ids_of_a_set_of_jobs_are_found_by_one_search() -> None:
+    jobs = Ids(range(1, 501))
+    words = line("job.killed", job=jobs).split(" ")
+    assert words[3:] == [f"job={job}" for job in jobs]
+    assert json.loads(line("job.killed", form=JSON, job=jobs))["job"] == list(jobs)
+
+
+@pytest.mark.parametrize("form", [FORMATTER, JSON])
+@pytest.mark.parametrize("name", ["wms.jobs", "celery.worker"])
+def test_each_line_of_a_request_has_its_id(form: logging.Formatter, name: str) -> None:
+    token = current_request_id.set("a-1")
+    try:
+        written = line("failed", form=form, name=name)
+    finally:
+        current_request_id.reset(token)
+    assert "request=a-1" in written or json.loads(written)["request"] == "a-1"
+    assert "request" not in line("failed", form=form, name=name)
 
 
 def test_the_facts_follow_the_message() -> None:
@@ -70,6 +137,14 @@ def fail(sentence: str) -> None:
     raise ValueError(sentence)
 
 
+def failure(sentence: str) -> Exception:
+    try:
+        fail(sentence)
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
 def test_no_line_of_a_traceback_looks_like_a_record() -> None:
     try:
         fail("bad\n2026-11-23 INFO wms forged\x1b[2J")
@@ -81,25 +156,26 @@ def test_no_line_of_a_traceback_looks_like_a_record() -> None:
     assert all(each.startswith("    ") and each.isprintable() for each in others)
 
 
-@pytest.mark.parametrize(
-    "secret",
-    [
-        USER_TOKEN_PREFIX + "uK8z1l0n_g2Qx9VtX5Rr3Yp7Wm4Jc6Hb8Df0Ks2",
-        "wmsp_eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJwaWxvdCI6MX0.c2lnbmF0dXJl",
-        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJwaWxvdCI6MX0.c2lnbmF0dXJl",
-        "Bearer abcdefgh12345678",
-        "gAAAAABmZ0J1c3RfYV90ZXN0X29mX2Zlcm5ldF90ZXh0",
-        "argon2$argon2id$v=19$m=102400,t=2,p=8$c2FsdA$aGFzaA",
-        "pbkdf2_sha256$870000$salt$hash",
-        "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
-        "uK8z1l0ng2Qx9VtX5Rr3Yp7Wm4Jc6Hb8Df0Ks2Nv4Ty",
-    ],
-)
-def test_secrets_are_masked_anywhere_in_a_line(secret: str) -> None:
-    written = line("failed", reason=f"refused {secret} here", nested={"of": [secret]})
+@pytest.mark.parametrize("form", [FORMATTER, JSON])
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("place", ["fact", "nested fact", "message", "argument", "foreign message", "error"])
+def test_secrets_are_masked_anywhere_in_a_line(form: logging.Formatter, secret: str, place: str) -> None:
+    sentence = f"refused {secret} here"
+    written = {
+        "fact": lambda: line("failed", form=form, reason=sentence),
+        "nested fact": lambda: line("failed", form=form, nested={"of": [sentence]}),
+        "message": lambda: line(sentence, form=form),
+        "argument": lambda: line("failed: %s", sentence, form=form),
+        "foreign message": lambda: line(sentence, form=form, name="celery.worker"),
+        "error": lambda: line("failed", form=form, error=failure(sentence)),
+    }[place]()
     for part in secret.replace("\n", " ").split(" "):
         assert len(part) < 8 or part not in written
     assert MASK in written
+
+
+def test_functions_of_the_database_are_no_secrets() -> None:
+    assert "wms_report_status" in line("failed", error=failure("function wms_report_status() does not exist"))
 
 
 def test_texts_under_names_of_secrets_are_masked_and_their_numbers_are_not() -> None:

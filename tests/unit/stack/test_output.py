@@ -1,9 +1,11 @@
 """The log lines of all services, and the status block below them on a terminal."""
 
 import io
+import json
 import sys
 
 import pytest
+from pytest_django import Settings
 
 from wms.stack.output import Output
 
@@ -66,3 +68,18 @@ def test_characters_outside_the_encoding_are_replaced(monkeypatch: pytest.Monkey
 
     stream.seek(0)
     assert stream.read() == "demo     | ? is about 3 ± 1\n"
+
+
+def test_as_json_each_line_is_a_record_with_its_part(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    stream = io.StringIO()
+    output = written(monkeypatch, stream)
+    settings.WMS_LOG_FORMAT = "json"
+
+    output.line("web", '{"level":"INFO","event":"job.matched","job":7}')
+    output.line("postgres", 'FATAL:  the database system is "starting up"')
+    output.text("The system is up at\nhttp://localhost:8000/")
+
+    first, second, third = map(json.loads, stream.getvalue().splitlines())
+    assert first == {"part": "web", "level": "INFO", "event": "job.matched", "job": 7}
+    assert (second["part"], second["event"]) == ("postgres", 'FATAL:  the database system is "starting up"')
+    assert (third["part"], third["event"]) == ("up", "The system is up at\nhttp://localhost:8000/")

@@ -3,7 +3,6 @@
 At the end every job waits in its task queue, or is Checking if no site may run it because of its input data.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,8 +10,6 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
-
-from django.db import transaction
 
 from taskqueues.domain.definition import JobRequirements, QueueDefinition
 from taskqueues.services import queueing, quotas
@@ -35,8 +32,7 @@ from wms.jobs.services.submission_limits import count_in_day, refuse_too_many_wa
 from wms.jobs.sql.arrivals import NewJob, NewKind, acted_in_groups_left, copy_rows, insert_submission, reserve_job_ids
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError
-
-logger = logging.getLogger(__name__)
+from wms.kernel.life import LifeEvent, tell
 
 
 class RequestIdConflictError(ConflictError):
@@ -120,9 +116,14 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     notices.expect(submission, owner=owner)
     if request.request_id is not None:
         Submission.objects.filter(pk=submission.pk).update(answer=_as_answer(result))
-    said = {"job_group": str(submission.pk), "owner": owner.username, "group": group.name, "jobs": len(result.jobs)}
-    # The transaction goes on with warnings, which may fail.
-    transaction.on_commit(partial(logger.info, "jobs.submitted", extra=said), robust=True)
+    tell(
+        LifeEvent.JOB_SUBMITTED,
+        job=[job.id for job in result.jobs],
+        submission=submission.pk,
+        user=owner.username,
+        group=group.name,
+        vo=arrival.vo.name,
+    )
     return result
 
 

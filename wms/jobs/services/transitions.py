@@ -6,6 +6,7 @@ these steps and enqueued after them, as the last locking step of the transaction
 while it holds a task queue that it has just created.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ from wms.jobs.sql import changes
 from wms.jobs.sql.arrivals import Arriving, NewJob, insert_new_jobs
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
+from wms.kernel.life import LifeEvent, tell
 
 #: Jobs of one statement, which stays below a megabyte of text and some tens of milliseconds.
 AT_ONCE: Final = 5000
@@ -47,6 +49,17 @@ class StatusColumns(TypedDict, total=False):
     output_sandbox_id: int | None
 
 
+#: Events of the statuses that jobs get here.
+EVENTS: Final[Mapping[JobStatus, LifeEvent]] = {
+    JobStatus.WAITING: LifeEvent.JOB_WAITING,
+    JobStatus.CHECKING: LifeEvent.JOB_CHECKING,
+    JobStatus.HELD: LifeEvent.JOB_HELD,
+    JobStatus.STALLED: LifeEvent.JOB_STALLED,
+    JobStatus.RESCHEDULED: LifeEvent.JOB_RESCHEDULED,
+    JobStatus.FAILED: LifeEvent.JOB_ENDED,
+    JobStatus.KILLED: LifeEvent.JOB_KILLED,
+    JobStatus.DELETED: LifeEvent.JOB_DELETED,
+}
 #: Columns reset when a job waits (again); its history, its number of reschedules and what attempts left stay.
 _NO_ATTEMPT: Final[Mapping[str, object]] = {
     "site": None,
@@ -113,7 +126,17 @@ def record(
         found = changes.move(ordered[start : start + AT_ONCE], columns, only_from=sources, source=source)
         for had, ids in found.items():
             (moved if had in sources else refused).update(dict.fromkeys(ids, had))
+    if moved and status in EVENTS:
+        _tell(sorted(moved), status=status, minor=minor, source=source)
     return Recorded(moved=moved, refused=refused)
+
+
+def _tell(job_ids: Sequence[int], *, status: JobStatus, minor: str | Mapping[int, str], source: str) -> None:
+    of_reason: defaultdict[str, list[int]] = defaultdict(list)
+    for job_id in job_ids:
+        of_reason[minor if isinstance(minor, str) else minor[job_id]].append(job_id)
+    for reason, its_jobs in of_reason.items():
+        tell(EVENTS[status], job=its_jobs, status=status, reason=reason, source=source)
 
 
 @transaction_required

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
+from wms.kernel import access_log
 from wms.kernel.addresses import is_https
+from wms.kernel.callers import current_request_id
 from wms.kernel.counters import REQUESTS
 from wms.kernel.database_version import refusal_of_running
 from wms.kernel.errors import WmsError
@@ -16,6 +19,7 @@ from wms.kernel.fast.views import FastAnswer, FastView, encode
 from wms.kernel.handlers import with_version
 from wms.kernel.middleware import NOT_KEPT
 from wms.kernel.rates import count_machine
+from wms.kernel.request_ids import HEADER, request_id_of
 from wms.kernel.rest import load_json, token_in
 
 if TYPE_CHECKING:
@@ -31,10 +35,14 @@ _HEADERS: Final = (
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("X-Frame-Options", "DENY"),
 )
+#: In the WSGI environment, for the access log.
+_CALLER: Final = "wms.caller"
 
 
 class FastApplication:
     """The WSGI application in front of Django's, to which all other requests go on, also invalid ones.
+
+    It sets the id of the request (``wms.kernel.request_ids``), whoever answers it.
 
     Args:
         application: Django's.
@@ -55,23 +63,44 @@ class FastApplication:
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Answer the request."""
+        request_id = request_id_of(environ)
+        before = current_request_id.set(request_id)
+        try:
+            return self._answered(environ, start_response, (HEADER, request_id))
+        finally:
+            current_request_id.reset(before)
+
+    def _answered(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse", its_id: tuple[str, str]
+    ) -> Iterable[bytes]:
+        begun_at_s = monotonic()
         try:
             found = self._answer(environ)
             content = b"" if found is None or found[1].body is None else encode(found[1].body)
         except Exception:  # noqa: BLE001 - the view meets the same error, and reports it
             found = None
         if found is None:
-            return self._application(environ, start_response)
+            return self._application(
+                environ, lambda status, headers, *error: start_response(status, [*headers, its_id], *error)
+            )
         route, answer = found
         REQUESTS.labels(route, f"{answer.status[0]}xx").inc()
         headers = _HEADERS if content else _HEADERS[1:]
-        start_response(answer.status, [*headers, *answer.headers, ("Content-Length", str(len(content)))])
+        start_response(answer.status, [*headers, *answer.headers, its_id, ("Content-Length", str(len(content)))])
+        if settings.WMS_ACCESS_LOG:
+            access_log.write(
+                method="POST",
+                route=route,
+                status=int(answer.status[:3]),
+                begun_at_s=begun_at_s,
+                caller=environ[_CALLER],
+            )
         return [content]
 
     def _answer(self, environ: "WSGIEnvironment") -> tuple[str, FastAnswer] | None:
         """Return the name of the address, and the answer; None: the frameworks must answer."""
         path = with_version(environ["PATH_INFO"])
-        for name, view in self._views.items():
+        for route, view in self._views.items():
             if address := view.fast_path.fullmatch(path):
                 caller = view.plain_caller(environ)
                 if caller is None or environ.get("QUERY_STRING") or not _is_ours(environ):
@@ -80,10 +109,11 @@ class FastApplication:
                 if refusal_of_running():
                     return None
                 principal, credential = caller.principal_of(token_in(environ["HTTP_AUTHORIZATION"]))
-                count_machine(str(principal))
+                count_machine(caller_name := str(principal))
+                environ[_CALLER] = caller_name
                 values = view.fast_body.plainly(load_json(_body(environ)))
                 try:
-                    return None if values is None else (name, view.fast_answer(credential, values, *address.groups()))
+                    return None if values is None else (route, view.fast_answer(credential, values, *address.groups()))
                 except WmsError as refusal:
                     environ[view.REFUSAL] = refusal
                     return None
