@@ -27,7 +27,7 @@ ON CONFLICT (name) DO UPDATE SET
 """
 
 
-class Report(NamedTuple):
+class LivenessReport(NamedTuple):
     """The last report of a part: its time, and the last run of each periodic task, by task."""
 
     reported_at: datetime
@@ -44,10 +44,10 @@ def report(name: str) -> None:
     runs.note_stored(expected, latest)
 
 
-def reports() -> Mapping[str, Report]:
+def reports() -> Mapping[str, LivenessReport]:
     """Return the last report of each part that has reported, by name."""
     rows = Liveness.objects.values_list("name", "reported_at", "runs")
-    return {name: Report(at, msgspec.convert(stored, dict[str, Run])) for name, at, stored in rows}
+    return {name: LivenessReport(at, msgspec.convert(stored, dict[str, Run])) for name, at, stored in rows}
 
 
 def has_stopped(name: str) -> bool:

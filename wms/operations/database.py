@@ -21,7 +21,8 @@ class Transaction(NamedTuple):
 
 def connections() -> Mapping[str, int]:
     """Return {application_name: number of connections} of all clients of the server; empty names are of no name."""
-    return dict(_rows(f"SELECT application_name, count(*) FROM pg_stat_activity WHERE {_OF_CLIENTS} GROUP BY 1"))  # noqa: S608
+    statement = f"SELECT application_name, count(*) FROM pg_stat_activity WHERE {_OF_CLIENTS} GROUP BY 1"  # noqa: S608 - a constant
+    return dict(_rows(statement))
 
 
 def most_connections() -> int:
@@ -36,7 +37,7 @@ def most_connections() -> int:
 def longest_transaction() -> Transaction | None:
     """Return the longest open transaction of a client of this database but this connection's; None: there is none."""
     statement = (
-        "SELECT extract(epoch FROM clock_timestamp() - xact_start)::double precision, application_name, pid"  # noqa: S608
+        "SELECT extract(epoch FROM clock_timestamp() - xact_start)::double precision, application_name, pid"  # noqa: S608 - a constant
         f" FROM pg_stat_activity WHERE {_OF_CLIENTS} AND datname = current_database() AND pid <> pg_backend_pid()"
         " AND xact_start IS NOT NULL ORDER BY xact_start, pid LIMIT 1"
     )

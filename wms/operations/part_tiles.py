@@ -9,7 +9,7 @@ from celery import current_app
 
 from taskqueues.services.index.shared import index
 from wms.kernel import liveness
-from wms.kernel.liveness import Report
+from wms.kernel.liveness import LivenessReport
 from wms.kernel.runs import Run
 from wms.kernel.time_texts import duration
 from wms.operations.parts import Parts, PartState, has_supervisor, read_parts
@@ -85,12 +85,12 @@ def _numbers(processes: Sequence[int]) -> str:
     return ", ".join(map(str, processes))
 
 
-def report_tiles(reports: Mapping[str, Report], *, now: datetime) -> Sequence[Tile]:
+def report_tiles(reports: Mapping[str, LivenessReport], *, now: datetime) -> Sequence[Tile]:
     """Return the tiles of the reports that beat sends and the workers carry out, on whatever machine."""
     return [_report_tile(name, reports.get(part), now=now) for part, name in _REPORTS.items()]
 
 
-def _report_tile(name: str, report: Report | None, *, now: datetime) -> Tile:
+def _report_tile(name: str, report: LivenessReport | None, *, now: datetime) -> Tile:
     is_well = report is not None and now - report.reported_at < liveness.SILENT_AFTER
     return Tile(
         name=f"Reports of {name}",
@@ -124,7 +124,7 @@ class TaskTile(Tile):
     run: Run
 
 
-def task_tiles(reports: Mapping[str, Report], *, now: datetime) -> Sequence[TaskTile]:
+def task_tiles(reports: Mapping[str, LivenessReport], *, now: datetime) -> Sequence[TaskTile]:
     """Return the tile of each task of the beat table, those first that fail or are late."""
     runs: dict[str, Run] = {}
     for report in reports.values():

@@ -19,7 +19,7 @@ from tests.pace import within
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel import liveness
 from wms.kernel.clock import current_time
-from wms.kernel.liveness import Report
+from wms.kernel.liveness import LivenessReport
 from wms.kernel.runs import Run
 from wms.operations import database, grid_tiles, part_tiles, server_tiles, tiles
 from wms.operations.database import Transaction
@@ -159,7 +159,7 @@ def test_a_part_that_works_is_green_also_after_a_restart() -> None:
 
 
 def test_reports_that_have_stopped_are_red() -> None:
-    works, stopped = Report(ago(20), {}), Report(ago(61), {})
+    works, stopped = LivenessReport(ago(20), {}), LivenessReport(ago(61), {})
     beat, sites = part_tiles.report_tiles({liveness.BEAT: stopped, liveness.SITES: works}, now=NOW)
     assert_red(beat, "have stopped")
     assert beat.since == ago(61)
@@ -196,8 +196,8 @@ def test_a_task_is_green_within_three_periods_and_a_minute(run: Run) -> None:
 def test_tasks_in_trouble_come_first_and_the_latest_report_of_a_task_counts() -> None:
     task, other = "jobs.send_notices", "jobs.add_counts"
     reports = {
-        "beat": Report(NOW, {task: Run(started_at=ago(10)), other: Run(started_at=ago(900))}),
-        "sites": Report(NOW, {task: Run(expected_at=ago(5000))}),
+        "beat": LivenessReport(NOW, {task: Run(started_at=ago(10)), other: Run(started_at=ago(900))}),
+        "sites": LivenessReport(NOW, {task: Run(expected_at=ago(5000))}),
     }
     listed = part_tiles.task_tiles(reports, now=NOW)
     assert [(tile.name, tile.is_well) for tile in listed][:2] == [
