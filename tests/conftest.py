@@ -118,8 +118,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs root"))
         if config.pluginmanager.hasplugin("_cov") and not item.nodeid.startswith(MEASURED):
             item.add_marker("no_cover")
-    # Of the tests that are begun last none may keep one worker busy when the others are idle: the longest, of whole systems
-    # and of pilots, need no database of the tests.
+    # Of the tests that are begun last none may keep one worker busy when the others are idle: the longest, of whole
+    # systems and of pilots, need no database of the tests.
     items.sort(
         key=lambda item: (item.get_closest_marker("slow") is None, needs_database(item), not is_end_to_end(item))
     )
