@@ -8,7 +8,7 @@ operators configure, never of users.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from django.db.models import Count, Model, QuerySet, Sum
@@ -31,6 +31,7 @@ from wms.operations.parts import read_parts
 #: {values of the labels: number}.
 Numbers: TypeAlias = Mapping[tuple[str, ...], float]
 
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 #: Tables with fewer dead rows are left out: autovacuum begins at 50.
 _FEW_DEAD_ROWS: Final = 1000
 
@@ -112,7 +113,9 @@ def _of_tasks(number: Callable[[Run], float | None]) -> Callable[[datetime], Num
     """Return what reads one number of the last run of each periodic task; None: there is none."""
 
     def read(_now: datetime) -> Numbers:
-        runs = {task: run for report in reports().values() for task, run in report.runs.items()}
+        stored = [pair for report in reports().values() for pair in report.runs.items()]
+        # Each worker expects all tasks, and has the runs of those that it executes.
+        runs = dict(sorted(stored, key=lambda pair: pair[1].started_at or _NEVER))
         return {(task,): value for task, run in runs.items() if (value := number(run)) is not None}
 
     return read

@@ -173,6 +173,9 @@ def test_runs_of_periodic_tasks_are_seen() -> None:
     }
     stored = json.loads(msgspec.json.encode(runs))
     Liveness.objects.create(name="beat", reported_at=started_at, runs=stored)
+    expected = {task: {"expected_at": stored["pilots.remove_old_logs"]["expected_at"]} for task in runs}
+    for name in ("a worker before", "sites"):  # in either order of the rows
+        Liveness.objects.create(name=name, reported_at=started_at, runs=expected)
     assert measured("wms_task_start_timestamp_seconds") == {
         ("jobs.add_counts",): started_at.timestamp(),
         ("jobs.send_notices",): started_at.timestamp(),
