@@ -15,8 +15,8 @@ class Match(models.Model):
     """A match: the lease of one job to one pilot (docs/architecture.md, Leases)."""
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
-    # No constraints: the claim, which writes every row, has locked the job and the pilot, which are never deleted, and
-    # read the queue; checking and locking them again would take a tenth of its time.
+    # No constraints: the claim, which writes every row, has locked the job and the pilot, whose rows are removed after
+    # it, and read the queue; checking and locking them again would take a tenth of its time.
     job = models.ForeignKey(Job, models.PROTECT, related_name="matches", db_constraint=False)
     pilot = models.ForeignKey(Pilot, models.PROTECT, related_name="matches", db_index=False, db_constraint=False)
     request_id = models.UUIDField(help_text="A repeated request of the same pilot gets the same leases.")

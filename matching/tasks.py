@@ -6,11 +6,12 @@ from celery import shared_task
 
 from matching.queries.restrictions import closings_now
 from matching.queries.unmatched_counts import unmatched_counts
-from matching.services import accounting, avoided_places, black_holes, draining, expiry, limits
+from matching.services import accounting, avoided_places, black_holes, draining, expiry, limits, retention
 from pilots.services import director_cycle
 from pilots.tasks import serve_soon
 from wms.jobs.services import accounting as job_accounting
 from wms.kernel.clock import current_time
+from wms.kernel.counters import ROWS_REMOVED
 from wms.kernel.db import database_now
 
 
@@ -57,6 +58,12 @@ def review_avoided_places() -> None:
 def tell_drained_pilots() -> None:
     """Every 5 seconds: write drain commands for drained pilots that have jobs."""
     draining.tell_drained_pilots(now=current_time())
+
+
+@shared_task(name="matching.remove_ended", ignore_result=True, acks_late=True)
+def remove_ended() -> None:
+    """Every minute: remove ended jobs at the age of their VO and status, where an operator has allowed it (ADR 100)."""
+    ROWS_REMOVED.labels("jobs_job").inc(retention.remove_ended(now=current_time()))
 
 
 @shared_task(name="matching.direct_pilots", ignore_result=True, acks_late=True)

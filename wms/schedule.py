@@ -58,6 +58,8 @@ BEAT: dict[str, BeatEntry] = {
     "count-deliveries": every(60, "matching.count_deliveries"),
     # Claims sum up a limit that they find full; this bounds the rows of the others (ADR 17).
     "sum-up-limits": every(60, "matching.sum_up_limits"),
+    # A run removes a bounded number of jobs, so that a backlog of a million takes few runs; else it is three reads.
+    "remove-ended": every(60, "matching.remove_ended"),
     # PIL §2.3: Directors "work in cycles repeating the same logic on each iteration".
     "direct-pilots": every(settings.WMS_DIRECTOR_CYCLE_S, "matching.direct_pilots"),
     # PIL §2.3: each is "accompanied by a corresponding Pilot Status Agent", which runs even where no pilots are sent.
@@ -66,6 +68,8 @@ BEAT: dict[str, BeatEntry] = {
     "remove-old-pilot-logs": every(3600, "pilots.remove_old_logs"),
     # WMS_SECURITY_LOG_DAYS: an hour more does not matter.
     "remove-old-security-events": every(3600, "accounts.remove_old_security_events"),
+    # WMS_KEEP_ADMIN_LOG_DAYS: an hour more does not matter.
+    "remove-old-admin-log": every(3600, "accounts.remove_old_admin_log"),
     # Expired sessions are invalid; an hour more of their rows does not matter.
     "remove-expired-sessions": every(3600, "accounts.remove_expired_sessions"),
     # WMS_INVITATION_S: expired ones are invalid, but stay in the managers' lists until removed.

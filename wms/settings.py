@@ -190,6 +190,19 @@ WMS_JOB_CHANGES_S = env.int("WMS_JOB_CHANGES_S", default=24 * 3600)
 WMS_ACCOUNTING_HOURS_S = env.int("WMS_ACCOUNTING_HOURS_S", default=14 * 24 * 3600)
 #: Age at which its days and weeks are removed: reports compare a year with those before it.
 WMS_ACCOUNTING_DAYS_S = env.int("WMS_ACCOUNTING_DAYS_S", default=3 * 365 * 24 * 3600)
+#: Days after their end for which jobs are kept, where their VO has no age for their status; 0: for ever. Nothing is
+#: removed before an operator has seen what, and has allowed it for the VO (`wms-server retention`; ADR 100).
+WMS_KEEP_JOBS_DAYS = env.int("WMS_KEEP_JOBS_DAYS", default=180)
+#: The same of Deleted jobs, whose owners need them no more.
+WMS_KEEP_DELETED_JOBS_DAYS = env.int("WMS_KEEP_DELETED_JOBS_DAYS", default=30)
+#: Days after their end for which pilots are kept, at least as long as jobs of which they had a lease; 0: for ever.
+#: Permitted with the jobs of a VO.
+WMS_KEEP_PILOTS_DAYS = env.int("WMS_KEEP_PILOTS_DAYS", default=180)
+#: Days for which the log of changes in the admin is kept; 0: for ever.
+WMS_KEEP_ADMIN_LOG_DAYS = env.int("WMS_KEEP_ADMIN_LOG_DAYS", default=0)
+#: Directory of the archive of removed jobs, of this database alone: before a job is removed, it is written to a file of
+#: Parquet there (needs `wms-server[archive]`); empty: removed jobs are gone.
+WMS_ARCHIVE_DIR = env.str("WMS_ARCHIVE_DIR", default="")
 #: Time between two reports of a pilot; after five missed ones its job is Stalled (docs/architecture.md, Leases).
 WMS_HEARTBEAT_S = env.int("WMS_HEARTBEAT_S", default=30)
 #: Largest number of reschedules of a job (DIRAC's MaxRescheduling).

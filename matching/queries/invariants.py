@@ -16,7 +16,7 @@ from taskqueues.models import Limit, LimitSlot, QueuedJob, TaskQueue
 from taskqueues.queries import limits_on_matches, shares_in_effect, with_counts
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
-from wms.jobs.models import Job, OutputTail, UsageSamples
+from wms.jobs.models import Job, JobHistory, OutputTail, StoredDescription, UsageSamples
 from wms.jobs.sql.counts import wrong_job_counts
 from wms.jobs.sql.sandboxes import wrong_stored_bytes
 
@@ -123,6 +123,17 @@ def _tails_and_samples_are_of_attempts_that_were_made() -> Iterator[object]:
     yield from UsageSamples.objects.filter(attempt__gt=F("job__reschedules"))
 
 
+def _jobs_have_their_descriptions() -> Iterable[object]:
+    return Job.objects.filter(~Exists(StoredDescription.objects.filter(pk=OuterRef("stored_description_id"))))
+
+
+def _histories_and_leases_are_of_jobs_that_exist() -> Iterator[str]:
+    exists = Exists(Job.objects.filter(pk=OuterRef("job_id")))
+    for name, rows in (("history", JobHistory.objects), ("leases", Match.objects)):
+        of_none = rows.filter(~exists).order_by().values_list("job_id", flat=True).distinct()
+        yield from (f"the {name} of job {job_id}" for job_id in of_none)
+
+
 #: {invariant, as a sentence: the rows that violate it}.
 INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
     {
@@ -142,6 +153,8 @@ INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
         "The counts of jobs are those of the jobs": _job_counts_are_those_of_the_jobs,
         "The bytes that a user has stored are those of the user's uploads": _stored_bytes_are_those_of_the_uploads,
         "Tails and samples are of attempts that jobs have made": _tails_and_samples_are_of_attempts_that_were_made,
+        "A job has its description": _jobs_have_their_descriptions,
+        "Histories and leases are of jobs that exist": _histories_and_leases_are_of_jobs_that_exist,
         "The priorities of a group's queues add up to its share": _priorities_add_up_to_the_groups_share,
     }
 )

@@ -62,6 +62,14 @@ class VOAdmin(VOLevelAdmin[VO]):
             },
         ),
         (
+            "Removal of ended jobs",
+            {
+                "fields": ("keep_done_days", "keep_failed_days", "keep_killed_days", "keep_deleted_days"),
+                "description": "A shorter age than an operator has seen in `wms-server retention` takes effect when an "
+                "operator allows it.",
+            },
+        ),
+        (
             "Managers",
             {"fields": ("managers",), "description": "To come here, a manager needs the staff status of a user, too."},
         ),

@@ -18,6 +18,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "closings": "matches with throttles, limits and submit pools, in turns with matches without them",
         "held-back": "claims at a place that other jobs of the level avoid, and matches beside many such levels",
         "mass-loss": "10,000 running jobs of a site lost at once, until all wait again, and matches meanwhile",
+        "retention": "1,000,000 ended jobs that leave the database, and matches meanwhile",
         "replicas": "1,000,000 replicas from a file, and what is asked of them",
         "recalculate": "all priorities, while another process matches",
         "eligible": "queues that meet a job's requirements, among 1,000 sites of 20 queues",

@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from matching.services import removal_permits
 from tests.factories import (
     NOW,
     make_ce,
@@ -76,6 +77,20 @@ def test_the_page_of_a_job_shows_no_site_that_was_removed_while_it_was_matched(
         assert portal.get(address).status_code == HTTPStatus.OK
     facts = {fact.label: fact.value for fact in portal.get(f"/jobs/{job.pk}/").context["job"].facts}
     assert facts["Site"] == ""
+
+
+def test_the_pages_of_an_ended_job_say_for_how_long_it_is_kept(portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.DONE)
+    pages = {f"/jobs/{job.pk}/": "job", f"/submissions/{job.submission_id}/": "submission"}
+
+    def told() -> list[str]:
+        facts = [fact for page, name in pages.items() for fact in portal.get(page).context[name].facts]
+        return [fact.value for fact in facts if "Kept" in fact.label]
+
+    assert told() == []
+    removal_permits.look(group.vo, now=NOW)
+    removal_permits.permit(group.vo, by=make_user(operator=True), now=NOW)
+    assert told() == ["2026-11-28 (180 days)", "Deleted 30 days, Done 180 days, Failed 180 days, Killed 180 days"]
 
 
 def test_a_job_that_waits_names_its_task_queue(portal: Client, alice: User, group: Group) -> None:

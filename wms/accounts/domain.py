@@ -138,6 +138,8 @@ MAX_OPEN_INVITATIONS = 1000
 LAST_USE_STEP = timedelta(minutes=10)
 #: Longest lifetime of a token of `manage.py token`, in days.
 MAX_TOKEN_DAYS = 3660
+#: Largest age at which ended jobs are removed, a hundred years.
+MAX_KEPT_DAYS = 36_525
 
 
 def digest_of(token: str) -> bytes:

@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from wms.accounts import security_log, services
-from wms.accounts.services import people, sessions
+from wms.accounts.services import admin_log, people, sessions
 from wms.kernel.clock import current_time
 from wms.kernel.counters import ROWS_REMOVED
 
@@ -30,3 +30,9 @@ def remove_lapsed_memberships() -> None:
 def remove_expired_sessions() -> None:
     """Every hour: remove the sessions of the portal that have expired."""
     ROWS_REMOVED.labels("django_session").inc(sessions.remove_expired_sessions(now=current_time()))
+
+
+@shared_task(name="accounts.remove_old_admin_log", ignore_result=True, acks_late=True)
+def remove_old_admin_log() -> None:
+    """Every hour: remove the entries of the admin's log older than WMS_KEEP_ADMIN_LOG_DAYS."""
+    ROWS_REMOVED.labels("django_admin_log").inc(admin_log.remove_old(now=current_time()))

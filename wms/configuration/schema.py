@@ -21,6 +21,7 @@ from wms.configuration.reading import Reading
 from wms.configuration.resource_schema import DefinitionEntry, PlatformEntry, SiteEntry, StorageElementEntry
 from wms.configuration.value_types import (
     MAX_BIG_INTEGER,
+    Age,
     Count,
     Fraction,
     GroupName,
@@ -74,6 +75,15 @@ class VOEntry(SectionEntry):
     stalled_cpu_fraction: Fraction | None = None
     #: Longest window that a job may set for itself; 0: any, also none; null: WMS_MAX_STALLED_S.
     max_stalled_s: StallWindow | None = None
+    #: Days for which Done jobs are kept after their end; 0: for ever; null: WMS_KEEP_JOBS_DAYS. Nothing is removed
+    #: before an operator allows it (`wms-server retention`).
+    keep_done_days: Age | None = None
+    #: The same of Failed jobs.
+    keep_failed_days: Age | None = None
+    #: The same of Killed jobs.
+    keep_killed_days: Age | None = None
+    #: The same of Deleted jobs; null: WMS_KEEP_DELETED_JOBS_DAYS.
+    keep_deleted_days: Age | None = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""

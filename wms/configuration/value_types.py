@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from resources.domain.parameters import MAX_NAME_LENGTH, ValueProblem, canonical_name, canonical_value
-from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S
+from wms.accounts.domain import MAX_KEPT_DAYS, MAX_STALLED_S, MIN_STALLED_S
 from wms.configuration.document import ListNode, MappingNode, Node, ScalarNode
 from wms.configuration.problems import Unreadable
 from wms.configuration.reading import MAX_SHOWN, Location, Use, ValueReader, atom, number, pairs, shown, what
@@ -227,6 +227,7 @@ Setup = Annotated[str, text(64, empty=True)]
 Count = Annotated[int, whole_number()]
 Positive = Annotated[int, whole_number(1)]
 Fraction = Annotated[float, real_number(most=1.0)]
+Age = Annotated[int, whole_number(most=MAX_KEPT_DAYS)]
 StallWindow = Annotated[int, whole_number(MIN_STALLED_S, MAX_STALLED_S, or_zero=True)]
 Moment = Annotated[datetime, ValueReader("date and time with its zone, such as 2027-01-31T12:00:00Z", _moment)]
 Parameters = Annotated[Mapping[str, object], ValueReader("mapping of names to values or lists", _parameters)]

@@ -55,6 +55,7 @@ class LockKey(IntEnum):
     ADD_PEOPLE = 18
     #: For one periodic task, by its name; a lock of the session.
     PERIODIC_TASK = 19
+    REMOVE_ENDED = 20
 
 
 class DatabaseNow(Func):

@@ -6,14 +6,16 @@ from uuid import uuid4
 import pytest
 
 from tests.constraints import broken_constraint, change, insert_again
-from tests.factories import NOW, make_job, make_submission, make_user
+from tests.factories import NOW, make_job, make_submission, make_user, make_vo
 from wms.jobs.models import (
     Accounting,
+    ArchiveFile,
     CountOfJobs,
     InputSandbox,
     JobBucket,
     JobBucketSum,
     JobCount,
+    RemovalSweep,
     Sandbox,
     SandboxUpload,
     SavedDescription,
@@ -42,6 +44,12 @@ pytestmark = pytest.mark.django_db
         ("submission_job_count_is_one_row", lambda: insert_again(_count(SubmissionJobCount))),
         ("job_bucket_is_one_row", lambda: insert_again(_bucket())),
         ("job_bucket_sum_is_one_row", lambda: insert_again(_sum())),
+        ("equal_descriptions_are_stored_once", lambda: insert_again(make_job().stored_description)),
+        (
+            "removal_sweep_has_one_row",
+            lambda: RemovalSweep.objects.create(id=2, submitted_at=NOW, submission_id=uuid4()),
+        ),
+        ("archive_file_has_a_name_of_its_own", lambda: insert_again(_archive_file())),
         ("accounting_has_one_row", lambda: Accounting.objects.create(id=2, seen="1:1:", began_at=NOW)),
     ],
 )
@@ -62,6 +70,12 @@ def _sandbox() -> Sandbox:
 
 def _upload() -> SandboxUpload:
     return SandboxUpload.objects.create(sandbox=_sandbox(), owner=make_user(), file_name="input.txt", uploaded_at=NOW)
+
+
+def _archive_file() -> ArchiveFile:
+    return ArchiveFile.objects.create(
+        vo=make_vo(), day=NOW, number=1, jobs=1, first_job_id=1, last_job_id=1, size_bytes=1, digest="0" * 64
+    )
 
 
 def _stored_bytes() -> StoredBytes:

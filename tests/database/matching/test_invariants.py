@@ -18,7 +18,15 @@ from taskqueues.models import GroupUsage, QueuedJob, TaskQueue
 from taskqueues.services import priorities
 from tests.factories import make_group, make_job, make_pilot, make_queued_job, make_vo
 from wms.accounts.models import User
-from wms.jobs.models import Job, JobCountChange, OutputTail, StoredBytes, UsageSamples
+from wms.jobs.models import (
+    Job,
+    JobCountChange,
+    JobHistory,
+    OutputTail,
+    StoredBytes,
+    StoredDescription,
+    UsageSamples,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -86,6 +94,14 @@ def test_where_shares_follow_history_the_corrected_ones_are_added_up_to() -> Non
             for damage in (
                 lambda: OutputTail.objects.create(job=Job.objects.earliest("pk"), attempt=1),
                 lambda: UsageSamples.objects.create(job=Job.objects.earliest("pk"), attempt=1, step_s=60, samples=[]),
+            )
+        ],
+        (lambda: StoredDescription.objects.all().delete(), "A job has its description"),
+        *[
+            (damage, "Histories and leases are of jobs that exist")
+            for damage in (
+                lambda: JobHistory.objects.create(job_id=10**9, changed_at=timezone.now(), status="Done"),
+                lambda: Match.objects.update(job_id=10**9),
             )
         ],
         (lambda: TaskQueue.objects.update(priority=1.5), "The priorities of a group's queues add up to its share"),

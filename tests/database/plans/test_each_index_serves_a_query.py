@@ -47,6 +47,7 @@ from wms.jobs.queries import accounting, amounts, changes, submissions
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import notices, reevaluation, sandboxes, unused_submit_pools
 from wms.jobs.services.submission_limits import refuse_too_many_waiting
+from wms.jobs.sql.retention import remove_descriptions, remove_jobs
 from wms.jobs.sql.sandboxes import bytes_of_uploads, remove_unneeded_sandboxes, sandboxes_to_check
 from wms.kernel.db import database_now
 from wms.wire.protocol import NO_TAILS, Usage
@@ -99,6 +100,10 @@ def placed_with_input_data(filled: Filled) -> object:
     """One of the later pages."""
     jobs = reevaluation._affected([ReplicaChange(vo=None)]).filter(pk__gt=filled.archive.jobs * 9 // 10)
     return list(jobs.with_description().order_by("pk")[: reevaluation.JOBS_AT_ONCE])
+
+
+def removed_job(filled: Filled) -> object:
+    return remove_jobs([filled.job.pk], submission_ids=[filled.job.submission_id], now=database_now())
 
 
 def plots_of_a_day(by: Callable[[Filled], User]) -> Query:
@@ -168,6 +173,9 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "job_that_names_pools": lambda _: unused_submit_pools._referred_to({"pool1"}),
     "job_of_stored_description": lambda _: queries.are_awaited(["/vo0/file7"]),
     "description_of_input_file": lambda _: queries.are_awaited(["/vo0/file7"]),
+    "job_of_its_description": removed_job,
+    "jobs_jobcommand_job_id_2ecf9e84": removed_job,
+    "description_retired": lambda _: remove_descriptions(retired_before=database_now(), at_most=10),
     "job_with_input_data": placed_with_input_data,
     "job_of_output_sandbox": lambda filled: remove_unneeded_sandboxes([filled.job.output_sandbox_id or 0]),
     "jobs_inputsandbox_sandbox_id_65ed5e02": (

@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 
 from wms.accounts import stall_rule
-from wms.accounts.domain import GroupProperty, MailWhen, Standing
+from wms.accounts.domain import MAX_KEPT_DAYS, GroupProperty, MailWhen, Standing
 from wms.kernel.fields import valid_name
 
 
@@ -33,6 +33,20 @@ class VOQuerySet(models.QuerySet["VO"]):
     def managed_by(self, actor: "User") -> Self:
         """Return the VOs whose configuration the actor may change."""
         return self if actor.is_operator else self.filter(managers=actor)
+
+
+def _age(
+    status: str, *, otherwise: str = "WMS_KEEP_JOBS_DAYS"
+) -> "models.PositiveIntegerField[int | None, int | None]":
+    """Return the column of the age at which ended jobs in a status are removed."""
+    return models.PositiveIntegerField(
+        f"keep {status} jobs for, days",
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(MAX_KEPT_DAYS)],
+        help_text=f"Days after their end; 0: for ever; empty: {otherwise}. Nothing is removed before an operator "
+        "allows it.",
+    )
 
 
 class VO(models.Model):
@@ -68,6 +82,10 @@ class VO(models.Model):
         "longest window of jobs, s",
         help_text="Longest window that a job may set for itself; 0: any, also none; empty: WMS_MAX_STALLED_S.",
     )
+    keep_done_days = _age("Done")
+    keep_failed_days = _age("Failed")
+    keep_killed_days = _age("Killed")
+    keep_deleted_days = _age("Deleted", otherwise="WMS_KEEP_DELETED_JOBS_DAYS")
 
     objects = VOQuerySet.as_manager()
 

@@ -17,12 +17,15 @@ from wms.jobs.models.counts import (
 from wms.jobs.models.descriptions import SavedDescription, SavedSyntax, StoredDescription
 from wms.jobs.models.history import JobCommand, JobHistory
 from wms.jobs.models.jobs import Job, JobOnHost, JobQuerySet, SiteLayout
+from wms.jobs.models.retention import ArchiveFile, ArchiveState, RemovalPermit, RemovalSweep
 from wms.jobs.models.sandboxes import InputSandbox, Sandbox, SandboxUpload, StoredBytes
 from wms.jobs.models.submissions import NameRest, Submission, SubmissionContent, SubmissionNotice
 from wms.jobs.models.visibility import OwnedQuerySet
 
 __all__ = [
     "Accounting",
+    "ArchiveFile",
+    "ArchiveState",
     "CountOfJobs",
     "CurrentContentJobCount",
     "CurrentJobCount",
@@ -43,6 +46,8 @@ __all__ = [
     "NameRest",
     "OutputTail",
     "OwnedQuerySet",
+    "RemovalPermit",
+    "RemovalSweep",
     "Sandbox",
     "SandboxUpload",
     "SavedDescription",

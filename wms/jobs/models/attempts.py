@@ -11,7 +11,7 @@ class OutputTail(models.Model):
     """One row is the last lines of an attempt whose pilot has sent some; it stays when the job is rescheduled."""
 
     pk = models.CompositePrimaryKey("job_id", "attempt")
-    # No constraint: written while the row of the job is locked, which is never deleted. The primary key is the index.
+    # No constraint: written while the row of the job is locked, and removed with it. The primary key is the index.
     job = models.ForeignKey("Job", models.CASCADE, related_name="output_tails", db_index=False, db_constraint=False)
     attempt = models.SmallIntegerField(help_text="Number of times that the job had been rescheduled; the first is 0.")
     std_output = CompressedTextField(null=True, help_text="Last lines of standard output; null: none were sent.")

@@ -14,7 +14,8 @@ NAMES_INPUT_DATA = Q(description__input_data__0__isnull=False)
 class StoredDescription(models.Model):
     """One row is one description, shared by all jobs that have exactly this one, except for their names (ADR 57).
 
-    No row is changed or deleted: jobs stay, and a changed description of a job is another row.
+    No description changes: that of an edited job is another row. One that no ended job has any more is retired: new
+    jobs with an equal one get another row, so that it can be deleted when no transaction may still use it (ADR 100).
     """
 
     description = models.JSONField(help_text="All fields but the job's name, in the form of the REST interface.")
@@ -23,12 +24,19 @@ class StoredDescription(models.Model):
         expression=Func(Func(F("description"), function="jsonb_send"), function="sha256"),
         output_field=models.BinaryField(max_length=32),
         db_persist=True,
-        unique=True,
         help_text="SHA-256 of the description.",
     )
+    retired_at = models.DateTimeField(null=True, editable=False, help_text="Since then no new job gets it.")
 
     class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="equal_descriptions_are_stored_once", fields=["digest"], condition=Q(retired_at__isnull=True)
+            ),
+        ]
         indexes = [
+            # Serves the removal of descriptions.
+            models.Index(name="description_retired", fields=["retired_at"], condition=Q(retired_at__isnull=False)),
             # Descriptions that name a file whose replicas changed; most name no input data.
             GinIndex(
                 KeyTransform("input_data", "description"), name="description_of_input_file", condition=NAMES_INPUT_DATA

@@ -15,8 +15,8 @@ class JobHistory(models.Model):
     would be written with each change of a status.
     """
 
-    # No constraint: a line is written right after its job, whose row is never deleted; checking and locking it would
-    # cost every change of a status as much as the line itself.
+    # No constraint: a line is written right after its job, and removed with it; checking and locking the job would cost
+    # every change of a status as much as the line itself.
     job = models.ForeignKey(Job, models.CASCADE, related_name="history", db_index=False, db_constraint=False)
     changed_at = models.DateTimeField()
     status = models.CharField(max_length=16, choices=STATUS_CHOICES)
@@ -47,7 +47,8 @@ class JobHistory(models.Model):
 class JobCommand(models.Model):
     """One row is one command to the pilot that runs the job, repeated with each response until acknowledged."""
 
-    job = models.ForeignKey(Job, models.CASCADE, related_name="commands", db_index=False)
+    # Indexed for the removal of jobs.
+    job = models.ForeignKey(Job, models.CASCADE, related_name="commands")
     name = models.CharField(max_length=16, help_text="kill, peek or drain.")
     arguments = models.JSONField(default=dict)
     created_at = models.DateTimeField()

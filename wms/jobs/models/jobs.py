@@ -48,7 +48,7 @@ class JobQuerySet(OwnedQuerySet["Job"]):
 
 
 class Job(models.Model):
-    """One row is one job, from its submission until long after its end.
+    """One row is one job, from its submission until its removal (ADR 100).
 
     NB: the status is indexed, so each change of it writes every index of the table: each must serve a page.
     """
@@ -70,7 +70,7 @@ class Job(models.Model):
     job_group = models.CharField(max_length=255, blank=True, help_text="Free label of the user.")
     job_type = models.CharField(max_length=255)
     priority = models.SmallIntegerField(help_text="User priority, 0 to 10.")
-    # No constraint and no index: it is looked up for each job that is submitted, and no page starts from it.
+    # No constraint: it is looked up for each job that is submitted.
     stored_description = models.ForeignKey(
         StoredDescription, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False
     )
@@ -169,6 +169,10 @@ class Job(models.Model):
             # Jobs that wait for a file whose replicas changed, and page by page all with input data.
             models.Index(
                 name="job_of_stored_description", fields=["stored_description"], condition=_PLACED_WITH_INPUT_DATA
+            ),
+            # Whether an ended job has a description: one entry of each job, when it ends.
+            models.Index(
+                name="job_of_its_description", fields=["stored_description"], condition=Q(ended_at__isnull=False)
             ),
             models.Index(name="job_with_input_data", fields=["id"], condition=_PLACED_WITH_INPUT_DATA),
             # Whether a job needs an output sandbox that is due for removal.

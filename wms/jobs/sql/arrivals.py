@@ -67,11 +67,12 @@ _STORE_DESCRIPTIONS: Final = """
           FROM json_array_elements(%s::json) WITH ORDINALITY AS its (content, number)
     ), known AS MATERIALIZED (
         SELECT named.number, stored.id
-          FROM named JOIN jobs_storeddescription AS stored ON stored.digest = named.digest
+          FROM named
+          JOIN jobs_storeddescription AS stored ON stored.digest = named.digest AND stored.retired_at IS NULL
     ), added AS (
         INSERT INTO jobs_storeddescription (description)
         SELECT description FROM named WHERE number NOT IN (SELECT number FROM known) ORDER BY digest
-            ON CONFLICT (digest) DO NOTHING
+            ON CONFLICT (digest) WHERE retired_at IS NULL DO NOTHING
         RETURNING id, digest
     )
     SELECT number, id FROM known
@@ -96,14 +97,15 @@ _ARRIVE: Final = """
           JOIN kind ON kind.number = its.kind
     ), known AS MATERIALIZED (
         SELECT described.number, stored.id
-          FROM described JOIN jobs_storeddescription AS stored ON stored.digest = described.digest
+          FROM described
+          JOIN jobs_storeddescription AS stored ON stored.digest = described.digest AND stored.retired_at IS NULL
     ), added AS (
         INSERT INTO jobs_storeddescription (description)
         SELECT kind.description || jsonb_build_object('arguments', described.arguments)
           FROM described JOIN kind ON kind.number = described.kind
          WHERE described.number NOT IN (SELECT number FROM known)
          ORDER BY described.digest
-            ON CONFLICT (digest) DO NOTHING
+            ON CONFLICT (digest) WHERE retired_at IS NULL DO NOTHING
         RETURNING id, digest
     ), stored AS (
         SELECT number, id FROM known

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from pilots.queries import KeptLog
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
-from wms.jobs.domain.lifecycle import LEASED, Action
+from wms.jobs.domain.lifecycle import LEASED, Action, JobStatus
 from wms.jobs.models import Job, JobHistory
 from wms.kernel.names import counted
 from wms.portal.presentation.job_list import Button, JobRow, buttons_of, row_of
@@ -107,6 +107,7 @@ def job_view(
     pilot: Fact,
     sentence: Sentence,
     timeline: Sequence[AttemptView],
+    removed_after_days: Mapping[JobStatus, int],
     tab: Tab,
 ) -> JobPage:
     """Return what is around the tabs of *job*.
@@ -117,6 +118,7 @@ def job_view(
         pilot: the pilot that runs it or ran it last.
         sentence: its state in words.
         timeline: its attempts.
+        removed_after_days: {final status: age at which jobs of its VO are removed}.
         tab: the chosen tab.
     """
     buttons = buttons_of(job)
@@ -127,7 +129,7 @@ def job_view(
         buttons=buttons,
         direct=[button for button in buttons if not button.is_final],
         confirmed=[_confirmation(job, button) for button in buttons if button.is_final],
-        facts=_facts(job, task_queue_id, pilot),
+        facts=[*_facts(job, task_queue_id, pilot), *_keeping(job, removed_after_days)],
         timeline=timeline,
         tabs=tab_links(tab),
         has_output=job.output_sandbox_id is not None,
@@ -199,6 +201,13 @@ def _facts(job: Job, task_queue_id: int | None, pilot: Fact) -> list[Fact]:
         Fact(label="Rescheduled", value=counted(job.reschedules, "time") if job.reschedules else ""),
         Fact(label="Exit code", value=_text(job.exit_code)),
     ]
+
+
+def _keeping(job: Job, removed_after_days: Mapping[JobStatus, int]) -> list[Fact]:
+    days = removed_after_days.get(JobStatus(job.status))
+    if days is None or job.ended_at is None:
+        return []
+    return [Fact(label="Kept until", value=f"{job.ended_at + timedelta(days=days):%Y-%m-%d} ({counted(days, 'day')})")]
 
 
 def _input_data(job: Job) -> list[Fact]:

@@ -179,6 +179,7 @@ def submission_view(
     jobs: JobsOfSubmission,
     failures: Failures | None,
     warnings: Sequence[str],
+    removed_after_days: Mapping[JobStatus, int],
     now: datetime,
 ) -> SubmissionPage:
     """Return the page of a submission.
@@ -188,13 +189,14 @@ def submission_view(
         jobs: what its jobs tell; ends are counted since ``now - RATE_WINDOW``.
         failures: its failed jobs; None: there are none.
         warnings: with which it was answered.
+        removed_after_days: {final status: age at which jobs of its VO are removed}.
         now: the time of the page.
     """
     content = submission.content
     places = _places(content, jobs.places)
     return SubmissionPage(
         row=row_of(submission),
-        facts=_facts(content),
+        facts=[*_facts(content), *_keeping(removed_after_days)],
         chips=[_chip(content, status, submission.jobs[status]) for status in JobStatus if status in submission.jobs],
         rate=rate_of(submission.jobs, ended=jobs.recently_ended, age=now - content.submission.submitted_at),
         places=places[:MOST_PLACES],
@@ -277,6 +279,14 @@ def _facts(content: SubmissionContent) -> list[Fact]:
         Fact(label="Type", value=content.job_type or ""),
         Fact(label="Id", value=str(content.pk)),
     ]
+
+
+def _keeping(removed_after_days: Mapping[JobStatus, int]) -> list[Fact]:
+    """Return for how long its jobs are kept after their ends; nothing if they are kept for ever."""
+    if not removed_after_days:
+        return []
+    ages = ", ".join(f"{status} {counted(days, 'day')}" for status, days in sorted(removed_after_days.items()))
+    return [Fact(label="Kept after the end", value=ages)]
 
 
 def _words(content: SubmissionContent) -> dict[str, str]:

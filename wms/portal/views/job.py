@@ -22,6 +22,7 @@ from wms.accounts.models import User
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox
+from wms.jobs.queries.retention import removed_of
 from wms.jobs.services import sandbox_contents, sandboxes
 from wms.jobs.sql.revisions import JobRevision
 from wms.kernel.clock import current_time
@@ -121,6 +122,7 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
         pilot=pilot,
         sentence=sentence_of(job, why=why.text.summary if why and tab is not Tab.WHY else "", now=now),
         timeline=timeline_of(job, history=history, leases=leases_of_job(job), now=now),
+        removed_after_days=removed_of(job.vo_id) if job.ended_at else {},
         tab=tab,
     )
     reading = _Reading(request=request, user=user, job=job, history=history, why=why, pilot=pilot)

@@ -17,6 +17,7 @@ from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import SubmissionContent
 from wms.jobs.queries import submissions
 from wms.jobs.queries.failures import failures
+from wms.jobs.queries.retention import removed_of
 from wms.jobs.queries.submissions import CountedSubmission
 from wms.jobs.services.output_archives import packed_outputs
 from wms.kernel.clock import current_time
@@ -68,6 +69,7 @@ def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         jobs=submissions.jobs_of(pk, since=now - RATE_WINDOW),
         failures=failures(failed, by=user, newest=MOST_FAILED) if JobStatus.FAILED in counted.jobs else None,
         warnings=submissions.warnings_of(pk),
+        removed_after_days=removed_of(counted.content.vo_id),
         now=now,
     )
     return show(request, "portal/submission.html", {"submission": view})
