@@ -393,7 +393,7 @@ def search_in(
         limits={scope.limit_id: scope for key in places for scope in limits_at.get(key, ())},
         any_segment_fraction=vo.any_segment_fraction,
         vo_name=vo.name,
-        site_name=site and site.name,
+        site_name=site.name if site else None,
         published=partial(published_at, where.place, where.possible, vo=vo, lookups=lookups),
         chance=chance,
     )

@@ -208,7 +208,7 @@ def _conclude(
                 vo=pilot.vo.name,
                 site=ce.site.name,
                 ce=ce.name,
-                queue=pilot.queue and pilot.queue.name,
+                queue=pilot.queue.name if pilot.queue else None,
                 batch_id=submission.batch_id,
             )
 

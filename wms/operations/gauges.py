@@ -185,7 +185,7 @@ GAUGES: Final = (
         name="wms_task_start_timestamp_seconds",
         labels=("task",),
         meaning="Start of the last run of each periodic task, as Unix time of the database's clock",
-        read=_of_tasks(lambda run: run.started_at and run.started_at.timestamp()),
+        read=_of_tasks(lambda run: run.started_at.timestamp() if run.started_at else None),
     ),
     Gauge(
         name="wms_task_lateness_seconds",

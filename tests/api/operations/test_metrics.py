@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.values import MultiProcessValue
 from pytest_django import Settings
 
 from tests.factories import make_group, make_job, make_queue, make_token, make_user, make_vo
@@ -27,8 +29,10 @@ def _token(settings: Settings) -> None:
 
 
 def status(*, address: str = "127.0.0.1", authorization: str | None = BEARER, **headers: str) -> int:
-    sent = {} if authorization is None else {"HTTP_AUTHORIZATION": authorization}
-    answer = Client().get("/metrics", REMOTE_ADDR=address, **sent, **headers)
+    sent: dict[str, Any] = {"REMOTE_ADDR": address, **headers}
+    if authorization is not None:
+        sent["HTTP_AUTHORIZATION"] = authorization
+    answer = Client().get("/metrics", **sent)
     assert answer.status_code == 200 or b"wms_" not in answer.content
     return answer.status_code
 
@@ -149,7 +153,7 @@ def test_requests_are_counted_by_route_and_class_of_status(requests: Requests) -
 
 def test_counters_of_the_directory_are_part_of_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(counters.DIRECTORY, str(tmp_path))
-    value_class = counters.values.MultiProcessValue(counters.FileNumber(tmp_path))
+    value_class = MultiProcessValue(counters.FileNumber(tmp_path))  # type: ignore[no-untyped-call]
     counted = value_class("counter", "wms_matches", "wms_matches_total", (), (), "Leases")
     counted.inc(7)
     assert samples(Client().get("/metrics", HTTP_AUTHORIZATION=BEARER).content)["wms_matches_total{}"] == 7

@@ -36,7 +36,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_migrate_has_recorded_its_version() -> None:
-    assert database_version._recorded_version() == __version__
+    assert database_version.recorded_version() == __version__
     assert refusal_of_database() is None
 
 
@@ -72,10 +72,10 @@ def test_a_database_whose_new_migrations_were_unapplied_may_be_used_by_an_older_
     before = next(name for name in sorted(database_version._migrations_of("jobs"), reverse=True)[1:])
     try:
         call_command("migrate", "jobs", before, verbosity=0)
-        assert database_version._recorded_version() is None
+        assert database_version.recorded_version() is None
     finally:
         call_command("migrate", verbosity=0)
-    assert database_version._recorded_version() == __version__
+    assert database_version.recorded_version() == __version__
 
 
 @pytest.mark.parametrize(("own", "is_older"), [("99.10.0rc1", False), ("99.9.0.dev2", True), ("100.0", False)])

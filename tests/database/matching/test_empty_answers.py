@@ -145,7 +145,7 @@ def test_pilots_likely_to_get_a_job_have_a_schedule_of_their_own(
 
 def test_an_empty_answer_is_counted_by_the_first_condition_that_left_nothing(idle: Pilot) -> None:
     def counted(reason: str) -> float:
-        return EMPTY_ANSWERS.labels(reason)._value.get()
+        return float(EMPTY_ANSWERS.labels(reason)._value.get())
 
     before = counted("tags"), counted("cpu_time"), MATCHES._value.get()
     ask(idle)  # answered without a write

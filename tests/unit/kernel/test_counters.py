@@ -49,7 +49,7 @@ def end(process: "subprocess.Popen[str]") -> None:
 
 def value(directory: Path, sample: str, **labels: str) -> float | None:
     registry = CollectorRegistry()
-    MultiProcessCollector(registry, path=str(directory))
+    MultiProcessCollector(registry, path=str(directory))  # type: ignore[no-untyped-call]
     return registry.get_sample_value(sample, labels)
 
 

@@ -77,7 +77,7 @@ def ask(ids: list[str]) -> Callable[..., tuple[bytes, str, dict[str, str]]]:
 
     def ask(body: bytes, **changed: str) -> tuple[bytes, str, dict[str, str]]:
         seen: list[Any] = []
-        server = FastApplication(application, {"toys": ToyView})  # type: ignore[arg-type]
+        server = FastApplication(application, {"toys": ToyView})
         content = b"".join(server(request(body, **changed), lambda *answer: seen.extend(answer)))  # type: ignore[arg-type]
         headers = dict(seen[1])
         ids.append(headers.pop("X-Request-ID"))
@@ -146,7 +146,7 @@ def test_other_requests_are_passed_on_with_their_body(
 
 def test_its_answers_are_counted_and_those_of_the_application_are_not(ask: Callable[..., Any]) -> None:
     def counted(status: str) -> float:
-        return REQUESTS.labels("toys", status)._value.get()
+        return float(REQUESTS.labels("toys", status)._value.get())
 
     before = counted("2xx"), counted("4xx")
     ask(b'{"number": 3}')
@@ -214,4 +214,4 @@ def test_the_access_log_is_off_unless_it_is_set(
     (record,) = caplog.records
     facts = {name: getattr(record, name) for name in ("method", "route", "status", "caller")}
     assert facts == {"method": "POST", "route": "toys", "status": 201, "caller": "principal"}
-    assert record.duration_s >= 0
+    assert record.duration_s >= 0  # type: ignore[attr-defined]

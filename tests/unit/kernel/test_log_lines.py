@@ -36,7 +36,7 @@ def line(
     error: Exception | None = None,
     **extra: object,
 ) -> str:
-    exc_info = error and (type(error), error, error.__traceback__)
+    exc_info = None if error is None else (type(error), error, error.__traceback__)
     return form.format(
         logging.getLogger(name).makeRecord(name, logging.INFO, "file.py", 1, message, args, exc_info, extra=extra)
     )

@@ -3,6 +3,7 @@
 import errno
 import io
 import logging
+import time
 from collections.abc import Callable
 
 import kombu.exceptions
@@ -10,7 +11,6 @@ import psycopg
 import pytest
 import redis.exceptions
 
-from wms.kernel import log_stream
 from wms.kernel.log_lines import LineWithFacts
 from wms.kernel.log_stream import MOST_CAUSES, ONCE_IN_S, OnceAMinute
 
@@ -50,7 +50,7 @@ class Log:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     log: list[Log] = []
-    monkeypatch.setattr(log_stream.time, "monotonic", lambda: log[0].now if log else 0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: log[0].now if log else 0.0)
     log.append(Log())
     return log[0]
 
