@@ -33,16 +33,15 @@ class Output:
 
     def line(self, name: str, text: str) -> None:
         """Write one line of *name*."""
-        self._write_line(f"{name:<{_WIDTH}}| {text}", as_json=(name, text))
+        self.text(_record(name, text) if settings.WMS_LOG_FORMAT == "json" else f"{name:<{_WIDTH}}| {text}")
+
+    def greet(self, text: str) -> None:
+        """Write the text, or one record with it."""
+        self.text(_record("up", text) if settings.WMS_LOG_FORMAT == "json" else text)
 
     def text(self, text: str) -> None:
         """Write the text unchanged, and a line feed."""
-        self._write_line(text, as_json=("up", text))
-
-    def _write_line(self, line: str, *, as_json: tuple[str, str]) -> None:
-        if settings.WMS_LOG_FORMAT == "json":
-            line = _record(*as_json)
-        self._write(f"{self._erased()}{line}\n{self._drawn()}")
+        self._write(f"{self._erased()}{text}\n{self._drawn()}")
 
     def block(self, lines: Sequence[str]) -> None:
         """Show *lines*, none of them coloured, below all other output, in place of those of the last call.

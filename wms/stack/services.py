@@ -154,7 +154,7 @@ async def _supervise(system: System, stages: Sequence[Stage], *, greeting: Calla
     supervisor = Supervisor(
         stages=stages,
         output=output,
-        announce=lambda: output.text(greeting()),
+        announce=lambda: output.greet(greeting()),
         stay=system.options.stay,
         pulses=pulses,
         alarm=ring,

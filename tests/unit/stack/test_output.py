@@ -77,7 +77,7 @@ def test_as_json_each_line_is_a_record_with_its_part(monkeypatch: pytest.MonkeyP
 
     output.line("web", '{"level":"INFO","event":"job.matched","job":7}')
     output.line("postgres", 'FATAL:  the database system is "starting up"')
-    output.text("The system is up at\nhttp://localhost:8000/")
+    output.greet("The system is up at\nhttp://localhost:8000/")
 
     first, second, third = map(json.loads, stream.getvalue().splitlines())
     assert first == {"part": "web", "level": "INFO", "event": "job.matched", "job": 7}
