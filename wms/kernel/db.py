@@ -236,13 +236,7 @@ RETRY_AFTER_S: Final = 10
 
 def is_database_away(error: BaseException | None) -> bool:
     """Return whether an error, or a cause of it, is of a database that cannot work at present, not of a statement."""
-    return outage_in(error) is not None
-
-
-def outage_in(error: BaseException | None) -> psycopg.Error | None:
-    """Return that error of the database; None: there is none."""
-    errors = (each for each in with_causes(error) if isinstance(each, psycopg.Error))
-    return next((each for each in errors if _is_outage(each)), None)
+    return any(isinstance(each, psycopg.Error) and _is_outage(each) for each in with_causes(error))
 
 
 def _is_outage(error: psycopg.Error) -> bool:

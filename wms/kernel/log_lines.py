@@ -15,7 +15,6 @@ from uuid import UUID
 from pythonjsonlogger.msgspec import MsgspecFormatter
 
 from wms.kernel.callers import current_command, current_request_id
-from wms.kernel.db import outage_in
 
 #: Written in place of a secret.
 MASK: Final = "[masked]"
@@ -190,12 +189,7 @@ class LineWithFacts(logging.Formatter):
         return " ".join([line, *(_written(name, value) for name, value in self._facts.of(record).items())])
 
     def formatException(self, ei: ExcInfo) -> str:  # noqa: N802 - the library's
-        """Return the traceback, indented so that no line of it looks like a record.
-
-        While the database is away every request fails, wherever it was: then one line says so.
-        """
-        if outage := outage_in(ei[1]):
-            return f"    The database is away: {escaped(masked(str(outage).partition(chr(10))[0]))}"
+        """Return the traceback, indented so that no line of it looks like a record."""
         return _indented(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:  # noqa: N802 - the library's

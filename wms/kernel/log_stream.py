@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TextIO
 
-from wms.kernel.db import outage_in
+from wms.kernel.db import is_database_away
 from wms.kernel.errors import is_disk_full, with_causes
 from wms.kernel.log_lines import LEFT_OUT, OF_EVERY_RECORD
 
@@ -116,7 +116,7 @@ class OnceAMinute(logging.StreamHandler[TextIO]):
 
 def outage_of(error: BaseException | None) -> str | None:
     """Return which part of the system an error, or a cause of it, says to be away; None: it is no such error."""
-    if outage_in(error):
+    if is_database_away(error):
         return "database"
     if is_disk_full(error):
         return "disk"

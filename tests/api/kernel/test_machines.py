@@ -4,6 +4,7 @@ import errno
 import re
 import subprocess
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from tests.pace import wait_for
 from tests.problems import MEDIA_TYPE, of_problem
 from wms.kernel import handlers, health
 from wms.kernel.db import DatabaseNow, is_database_away
-from wms.kernel.log_lines import LineWithFacts
+from wms.kernel.log_stream import OnceAMinute
 from wms.kernel.models import Liveness
 from wms.kernel.tasks import report_liveness, report_sites
 from wms.stack.binaries import find_valkey
@@ -229,9 +230,9 @@ def test_a_database_outage_is_503_with_retry_after(
     assert (page.status_code, page["Retry-After"]) == (503, "10")
     assert "The database is away at present" in page.content.decode()
     (record,) = [each for each in caplog.records if each.exc_info and each.getMessage().endswith("/api/v1/counts/")]
-    lines = LineWithFacts().format(record).splitlines()
-    assert len(lines) == 2
-    assert "The database is away: " in lines[1]
+    OnceAMinute(stream := StringIO()).handle(record)
+    (line,) = stream.getvalue().splitlines()
+    assert line.startswith("outage.database: ")
     # An error of a statement is one of ours.
     assert visitor.get("/api/v1/counts/?statement_timeout=1").status_code == 500
     assert visitor.get("/api/v1/counts/").status_code == 200
