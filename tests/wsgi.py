@@ -11,6 +11,7 @@ from django.test.client import ClientHandler
 
 from matching.urls import fast_views
 from wms.kernel.fast.application import FastApplication
+from wms.kernel.request_ids import HEADER
 
 
 class FastClient(Client):
@@ -33,7 +34,8 @@ class _FastHandler(ClientHandler):
 
         def start_response(status: str, headers: list[tuple[str, str]], _error: object = None) -> Any:
             answer = HttpResponse(status=int(status[:3]))
-            answer.headers = ResponseHeaders(dict(headers))
+            # The id differs for each request, and Django's answers get theirs behind this handler.
+            answer.headers = ResponseHeaders({name: value for name, value in headers if name != HEADER})
             answers.append(answer)
 
         content = b"".join(FastApplication(django, fast_views)(environ, start_response))
