@@ -61,8 +61,10 @@ def database(name: str, *, template: str = "template0") -> Iterator[str]:
 
 #: Values of the columns that tables have got since.
 NEW_COLUMNS: Final = {
-    "kernel_pulse": ", '{}'",
+    "accounts_vo": ", NULL, NULL, NULL, NULL",
     "jobs_sandboxupload": ", NULL",
+    "jobs_storeddescription": ", NULL",
+    "kernel_pulse": ", '{}'",
     "matching_match": ", 0, 0",
     "pilots_director": ", '', ''",
     "pilots_pilot": ", '', ''",
@@ -147,7 +149,11 @@ def upgraded(former: str) -> Iterator[str]:
 
 def test_an_upgraded_database_has_the_tables_of_a_new_one_and_all_its_rows(former: str, upgraded: str) -> None:
     # Django's content types and permissions of a model that was renamed, and of new ones; rows of what is counted now.
-    names = "outputname|output name|madetoday|made today|usersession|user session|storedbytes|stored bytes"
+    names = (
+        "outputname|output name|madetoday|made today|usersession|user session|storedbytes|stored bytes|"
+        "archivefile|archive file|removalpermit|removal permit|removalsweep|removal sweep|"
+        "storedmeasurements|stored measurements"
+    )
     counted = re.compile(rf"--|$|.*({names}|auth_permission_id_seq|django_content_type_id_seq)")
     rows = [row for row in rows_of(upgraded) if not counted.match(row)]
     assert rows == sorted(as_upgraded(row) for row in rows_of(former) if not counted.match(row))
