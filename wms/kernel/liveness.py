@@ -1,7 +1,7 @@
 """Signs of life of the parts that serve no requests, and the last runs of the periodic tasks that they execute."""
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ BEAT = "beat"
 SITES = "sites"
 #: beat reports every 10 s (wms.schedule); a worker busy with longer tasks is not down.
 SILENT_AFTER = timedelta(seconds=60)
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 #: Runs that are stored already stay, but for the tasks that have run since; the ORM has no such operator of JSON.
 _REPORT: Final = """
@@ -48,6 +49,15 @@ def reports() -> Mapping[str, LivenessReport]:
     """Return the last report of each part that has reported, by name."""
     rows = Liveness.objects.values_list("name", "reported_at", "runs")
     return {name: LivenessReport(at, msgspec.convert(stored, dict[str, Run])) for name, at, stored in rows}
+
+
+def latest_runs(reported: Iterable[LivenessReport]) -> Mapping[str, Run]:
+    """Return the last run of each periodic task in the reports of all workers, by task.
+
+    Each worker expects all tasks, and has the runs of those that it executes.
+    """
+    found = [pair for each in reported for pair in each.runs.items()]
+    return dict(sorted(found, key=lambda pair: (pair[1].started_at or _NEVER, pair[1].expected_at or _NEVER)))
 
 
 def has_stopped(name: str) -> bool:

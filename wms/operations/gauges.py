@@ -8,7 +8,7 @@ operators configure, never of users.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from django.db.models import Count, Model, QuerySet, Sum
@@ -21,7 +21,7 @@ from taskqueues.models import UsageCounter
 from wms.accounts.models import VO, Group
 from wms.jobs.models import CurrentJobCount, CurrentSiteJobCount
 from wms.jobs.models.jobs import LEASED_STATUSES
-from wms.kernel.liveness import reports
+from wms.kernel.liveness import latest_runs, reports
 from wms.kernel.runs import Run
 from wms.operations import database
 from wms.operations.broker import queue_depths
@@ -31,7 +31,6 @@ from wms.operations.parts import read_parts
 #: {values of the labels: number}.
 Numbers: TypeAlias = Mapping[tuple[str, ...], float]
 
-_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 #: Tables with fewer dead rows are left out: autovacuum begins at 50.
 _FEW_DEAD_ROWS: Final = 1000
 
@@ -113,9 +112,7 @@ def _of_tasks(number: Callable[[Run], float | None]) -> Callable[[datetime], Num
     """Return what reads one number of the last run of each periodic task; None: there is none."""
 
     def read(_now: datetime) -> Numbers:
-        stored = [pair for report in reports().values() for pair in report.runs.items()]
-        # Each worker expects all tasks, and has the runs of those that it executes.
-        runs = dict(sorted(stored, key=lambda pair: pair[1].started_at or _NEVER))
+        runs = latest_runs(reports().values())
         return {(task,): value for task, run in runs.items() if (value := number(run)) is not None}
 
     return read

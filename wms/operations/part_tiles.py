@@ -9,7 +9,7 @@ from celery import current_app
 
 from taskqueues.services.index.shared import index
 from wms.kernel import liveness
-from wms.kernel.liveness import LivenessReport
+from wms.kernel.liveness import LivenessReport, latest_runs
 from wms.kernel.runs import Run
 from wms.kernel.time_texts import duration
 from wms.operations.parts import Parts, PartState, has_supervisor, read_parts
@@ -126,12 +126,7 @@ class TaskTile(Tile):
 
 def task_tiles(reports: Mapping[str, LivenessReport], *, now: datetime) -> Sequence[TaskTile]:
     """Return the tile of each task of the beat table, those first that fail or are late."""
-    runs: dict[str, Run] = {}
-    for report in reports.values():
-        for task, run in report.runs.items():
-            known = _at(runs.get(task, Run()))
-            if known is None or (_at(run) or known) > known:
-                runs[task] = run
+    runs = latest_runs(reports.values())
     periods = {entry["task"]: float(entry["schedule"]) for entry in current_app.conf.beat_schedule.values()}
     tiles = [task_tile(task, runs.get(task, Run()), period_s=period_s, now=now) for task, period_s in periods.items()]
     return sorted(tiles, key=lambda tile: (tile.is_well, tile.name))

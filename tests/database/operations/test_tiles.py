@@ -197,7 +197,8 @@ def test_tasks_in_trouble_come_first_and_the_latest_report_of_a_task_counts() ->
     task, other = "jobs.send_notices", "jobs.add_counts"
     reports = {
         "beat": LivenessReport(NOW, {task: Run(started_at=ago(10)), other: Run(started_at=ago(900))}),
-        "sites": LivenessReport(NOW, {task: Run(expected_at=ago(5000))}),
+        # It was started after the last runs of both.
+        "sites": LivenessReport(NOW, {task: Run(expected_at=ago(5)), other: Run(expected_at=ago(5))}),
     }
     listed = part_tiles.task_tiles(reports, now=NOW)
     assert [(tile.name, tile.is_well) for tile in listed][:2] == [
