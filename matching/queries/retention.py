@@ -1,4 +1,4 @@
-"""What the removal of ended jobs would remove (ADR 100)."""
+"""Numbers and sizes of the ended jobs and pilots that are old enough to be removed (ADR 100)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ Offered = Callable[[ResourceOffer, Queue], ResourceOffer]
 
 
 class WaitReason(StrEnum):
-    """What the jobs of a task queue wait for: the first of these that is true."""
+    """The reason why the jobs of a task queue wait: the first of these that is true."""
 
     #: Their owner is suspended, or is no member of their group any more.
     OWNER = "owner"

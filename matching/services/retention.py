@@ -92,7 +92,7 @@ _REMOVE_LEASES: Final = "DELETE FROM matching_match WHERE job_id = ANY(%s::bigin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """What is removed in a run."""
+    """The conditions under which a run removes jobs and pilots."""
 
     #: {(VO id, final status of jobs, or PILOTS): end of what is removed}.
     ends: Mapping[tuple[int, str], datetime]

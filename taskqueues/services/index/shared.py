@@ -30,7 +30,7 @@ class ReadingFailedError(Exception):
 
 
 class IndexState(NamedTuple):
-    """How far the index of this process is behind."""
+    """Age and trouble of the index of this process."""
 
     #: Seconds since its last reading began; None: it was not needed yet.
     age_s: float | None

@@ -40,7 +40,7 @@ class RemovalSweep(models.Model):
 
 
 class ArchiveState(models.TextChoices):
-    """Where the file of an archive is."""
+    """State of a file of the archive."""
 
     WRITTEN = "written", "Complete, under its name with .part"
     IN_PLACE = "in_place", "Under its name"
