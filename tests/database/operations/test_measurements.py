@@ -5,9 +5,11 @@ from datetime import timedelta
 
 import msgspec
 import pytest
+from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
+from redis import Redis
 
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun
@@ -30,7 +32,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
 from wms.kernel.models import Liveness
 from wms.kernel.tasks import report_liveness
-from wms.operations import gauges, measurements
+from wms.operations import broker, gauges, measurements
 from wms.operations.gauges import GAUGES
 from wms.operations.models import StoredMeasurements
 from wms.operations.parts import Parts, PartState
@@ -67,7 +69,8 @@ def test_an_empty_system_has_a_value_or_none_for_each_gauge() -> None:
     assert found.at >= before
     assert set(found.values) == {gauge.name for gauge in GAUGES}
     assert found.values["wms_jobs"] == []
-    assert found.values["wms_waiting_tasks"] == [({"queue": "control"}, 0), ({"queue": "sites"}, 0)]
+    # Other processes of the tests send tasks to the same broker.
+    assert [labels for labels, _ in found.values["wms_waiting_tasks"]] == [{"queue": "control"}, {"queue": "sites"}]
     ((_, free),), ((_, size),) = found.values["wms_disk_free_bytes"][:1], found.values["wms_disk_size_bytes"][:1]
     assert 0 < free < size
     assert dict(measured("wms_database_connections_limit"))[()] > 1
@@ -155,6 +158,17 @@ def test_failing_computing_elements_black_holes_and_last_runs_are_seen(group: Gr
     runs = measured("wms_last_run_timestamp_seconds")
     assert runs["directors",] == ran_at.timestamp()
     assert runs["beat",] > ran_at.timestamp()
+
+
+def test_tasks_that_wait_are_counted_by_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Queues that no other process of the tests uses.
+    monkeypatch.setattr(broker, "QUEUES", ("of-this-test-empty", "of-this-test"))
+    with Redis.from_url(settings.CACHES["rates"]["LOCATION"]) as redis:
+        redis.rpush("of-this-test", "one", "two")
+        try:
+            assert measured("wms_waiting_tasks") == {("of-this-test-empty",): 0, ("of-this-test",): 2}
+        finally:
+            redis.delete("of-this-test")
 
 
 def test_a_broker_that_is_away_leaves_only_its_gauge_empty(settings: Settings) -> None:
