@@ -78,6 +78,8 @@ BEAT: dict[str, BeatEntry] = {
     "remove-lapsed-memberships": every(60, "accounts.remove_lapsed_memberships"),
     # Prometheus asks every 15 s by most configurations; an idle system sleeps meanwhile.
     "measure": every(15, "operations.measure"),
+    # No table gets a million rows (STEP) in that time; without new ids it is three reads.
+    "keep-id-mark": every(15, "operations.keep_id_mark"),
     # /readyz reports beat as down after a minute of silence, which is six missed reports.
     "report-liveness": every(10, "kernel.report_liveness"),
     # Likewise; rounds that wait for unreachable sites leave it a thread within their time-outs.

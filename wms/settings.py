@@ -382,6 +382,9 @@ WMS_METRICS_FROM = env.list("WMS_METRICS_FROM", default=[])
 
 #: Directory of embedded servers, sandboxes and logs.
 WMS_DATA_DIR = Path(env.str("WMS_DATA_DIR", default=str(_WORK_DIR / "var")))
+#: Directory of the mark of the highest ids, beyond which a restored database goes on: best on another volume than the
+#: database. Each machine that does background work has its own.
+WMS_ID_MARK_DIR = env.str("WMS_ID_MARK_DIR", default=str(WMS_DATA_DIR / "highest_ids"))
 #: Files and directories, separated by commas, that payloads on the server's own machine find empty, as they do
 #: WMS_DATA_DIR; where the machine has namespaces. `demo` names the file to which its output goes.
 WMS_HIDDEN_FROM_PAYLOADS = env.list("WMS_HIDDEN_FROM_PAYLOADS", default=[])

@@ -104,14 +104,14 @@ def _closed_place(
 
 
 def ends_of_states() -> tuple[datetime, ...]:
-    """Return the planned ends, past ones too, of bans and drains, in their order."""
-    ends = [
+    """Return the planned ends, past ones too, of bans, drains and pauses of VOs, in their order."""
+    states = [
         end
         for rows in (Site.objects.all(), ComputingElement.objects.all(), Queue.objects.all())
         for end in rows.exclude(state=ResourceState.ACTIVE).values_list("state_until", flat=True)
-        if end is not None
     ]
-    return tuple(sorted(ends))
+    pauses = VO.objects.values_list("paused_until", flat=True)
+    return tuple(sorted(end for end in (*states, *pauses) if end is not None))
 
 
 class UnknownPlaceError(RejectedError):
@@ -229,8 +229,10 @@ def why_closed(
 ) -> str:
     """Return why *level* gives no jobs to pilots of *vo* at *now*; empty: it gives jobs.
 
-    It and all outer levels must be active, and the site must serve the VO.
+    Matching for the VO must not be paused, the level and all outer ones must be active, and the site must serve the VO.
     """
+    if paused := vo.why_paused(now):
+        return paused
     chain = _outwards(level)
     for kind, row in chain.items():
         if row.state_at(now) is not ResourceState.ACTIVE:

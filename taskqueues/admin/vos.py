@@ -54,6 +54,7 @@ class VOAdmin(VOLevelAdmin[VO]):
     fieldsets = (
         (None, {"fields": ("name", "setup", "setups")}),
         ("Sharing", {"fields": ("history_fair_share", "any_segment_fraction")}),
+        ("Pause", {"fields": ("paused_until", "pause_reason")}),
         (
             "Stalled payloads",
             {

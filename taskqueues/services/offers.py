@@ -102,9 +102,12 @@ def _configured(
     """Return whether a place is closed, its terms, and its submit pools; None: not compared."""
     if possible is not None:
         terms = lookups.get(_terms_of_all, possible)
-        return bool(possible.why_closed(now=now)), terms, lookups.get(pools_of_all, possible, vo)
-    # An unnamed place is never closed.
-    closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now, lookups=lookups)
+        closed = bool(vo.why_paused(now) or possible.why_closed(now=now))
+        return closed, terms, lookups.get(pools_of_all, possible, vo)
+    if place.innermost is None:
+        closed = bool(vo.why_paused(now))
+    else:
+        closed = not accepting(place.innermost, vo=vo, now=now, lookups=lookups)
     if place.queue is None:
         return closed, _terms_of(()), None
     return closed, _terms_of((place.queue,)), lookups.get(pools_of_queue, place.queue, vo)

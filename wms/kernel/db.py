@@ -56,6 +56,7 @@ class LockKey(IntEnum):
     #: For one periodic task, by its name; a lock of the session.
     PERIODIC_TASK = 19
     REMOVE_ENDED = 20
+    ID_MARK = 21
 
 
 class DatabaseNow(Func):

@@ -35,6 +35,27 @@ def close_to_others(directory: Path, *, deep: bool = True) -> bool:
     return True
 
 
+def write_private(file: Path, text: str) -> None:
+    """Write the file whole or not at all, readable by its owner alone; a power failure does not bring back the old one.
+
+    Its directory must belong to this account alone.
+    """
+    unfinished = file.with_name(f"{file.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    with os.fdopen(
+        os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "w", encoding="utf-8"
+    ) as target:
+        target.write(text)
+        target.flush()
+        os.fsync(target.fileno())
+    unfinished.rename(file)
+    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
 def is_open_to_others(path: Path) -> bool:
     """Return whether the mode of a file or directory grants anything to its group or to others."""
     return bool(path.stat(follow_symlinks=False).st_mode & _OTHERS)

@@ -14,6 +14,8 @@ from resources.models import Site
 from resources.queries.throttles import standings
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words
+from wms.accounts.models import VO
+from wms.kernel.names import counted
 from wms.operations.tile import Tile, shown
 
 
@@ -115,6 +117,19 @@ def limits_tile() -> Tile:
         to_do=to_do if closing else "",
         lines=shown([f"jobs of {limit_in_words(limit)}: {_zeros(limit)}" for limit in closing]),
         url_name="admin:taskqueues_limit_changelist",
+    )
+
+
+def pauses_tile(*, now: datetime) -> Tile:
+    """Return the tile of the VOs for which matching is paused."""
+    paused = list(VO.objects.filter(paused_until__gt=now).order_by("paused_until", "name"))
+    return Tile(
+        name="Pauses",
+        is_well=not paused,
+        text=f"{counted(len(paused), 'VO')} paused" if paused else "no VO is paused",
+        to_do="It ends by itself; remove it at the VO when its jobs may run." if paused else "",
+        lines=shown([vo.why_paused(now) for vo in paused]),
+        url_name="admin:accounts_vo_changelist",
     )
 
 

@@ -1,4 +1,6 @@
-"""The table of what was measured."""
+"""The tables of what was measured, and of the mark of the highest ids."""
+
+from uuid import uuid4
 
 from django.db import models
 
@@ -16,3 +18,19 @@ class StoredMeasurements(models.Model):
 
     def __str__(self) -> str:
         return f"measurements of {self.measured_at}"
+
+
+class IdMark(models.Model):
+    """The one row is the database's own side of the mark of its highest ids (ADR 102)."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    database = models.UUIDField(default=uuid4, help_text="Of this database and all that are restored from it.")
+    versions = models.JSONField(
+        default=dict, help_text="{id of a file with the mark: [its last version, the one before]}."
+    )
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="id_mark_has_one_row", condition=models.Q(id=1))]
+
+    def __str__(self) -> str:
+        return f"mark of the ids of {self.database}"

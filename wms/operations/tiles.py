@@ -11,7 +11,14 @@ from django.db import Error, connection, transaction
 from wms.kernel.liveness import reports
 from wms.operations import database
 from wms.operations.disks import Disk, disks
-from wms.operations.grid_tiles import black_holes_tile, ces_tile, directors_tile, limits_tile, throttles_tile
+from wms.operations.grid_tiles import (
+    black_holes_tile,
+    ces_tile,
+    directors_tile,
+    limits_tile,
+    pauses_tile,
+    throttles_tile,
+)
 from wms.operations.part_tiles import TaskTile, index_tile, part_tiles, report_tiles, task_tiles
 from wms.operations.server_tiles import (
     broker_tile,
@@ -74,6 +81,7 @@ def _from_database(*, now: datetime) -> tuple[Sequence[Tile], Sequence[TaskTile]
         black_holes_tile(now=now),
         throttles_tile(now=now),
         limits_tile(),
+        pauses_tile(now=now),
         version_tile(),
     ]
     return tiles, task_tiles(reported, now=now)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from wms.kernel.private_files import FILE_MODE, close_to_others, is_open_to_others
+from wms.kernel.private_files import FILE_MODE, close_to_others, is_open_to_others, write_private
 from wms.kernel.trusted_paths import UntrustedPathError, require_trusted
 from wms.stack.errors import StackError
 from wms.stack.launch import NOBODY
@@ -87,7 +87,7 @@ class DataDirectory:
     def _secret(self, name: str) -> str:
         file = self.path / name
         if not file.exists():
-            _write_private(file, secrets.token_urlsafe(50))
+            write_private(file, secrets.token_urlsafe(50))
         return file.read_text(encoding="ascii").strip()
 
     def close_to_others(self) -> list[Path]:
@@ -110,7 +110,7 @@ class DataDirectory:
     def write_environment(self, variables: Mapping[str, str]) -> None:
         """Write the servers' addresses for other commands of this machine, in shell syntax."""
         lines = [f"{name}={shlex.quote(value)}\n" for name, value in sorted(variables.items())]
-        _write_private(self.environment_file, "".join(lines))
+        write_private(self.environment_file, "".join(lines))
 
 
 @contextmanager
@@ -231,14 +231,3 @@ def environment_of_running(path: Path | None) -> dict[str, str]:
         for socket in _SOCKET.findall(variables.get(name, "")):
             require_trusted(Path(socket))
     return variables
-
-
-def _write_private(file: Path, text: str) -> None:
-    """Write the file whole or not at all, readable by its owner alone."""
-    unfinished = file.with_name(f"{file.name}.unfinished")
-    unfinished.unlink(missing_ok=True)
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as target:
-        target.write(text)
-        target.flush()
-        os.fsync(target.fileno())
-    unfinished.rename(file)

@@ -243,7 +243,7 @@ def _prepare(system: System) -> CommandPart:
     """Return the command that migrates the database and applies the configuration file."""
     file = system.options.configuration
     if file is None:
-        migrate = system.manage("migrate", "--no-input", "--verbosity", "0")
+        migrate = system.manage("migrate", "--keep-id-mark", "--no-input", "--verbosity", "0")
         return CommandPart(name="migrate", command=migrate, environment=system.environment)
     return CommandPart(
         name="configure",

@@ -12,7 +12,7 @@ from taskqueues.services import priorities
 from tests import factories
 from tests.api.matching.conftest import ClientOf, SampleData
 from tests.api.matching.test_preview import NAMES
-from wms.accounts.models import Membership, User
+from wms.accounts.models import VO, Membership, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -260,6 +260,15 @@ def test_only_banned_queues_fit(sample: SampleData, alice: APIClient) -> None:
     Site.objects.update(state=ResourceState.ACTIVE)
     ComputingElement.objects.update(state=ResourceState.DRAINING, state_reason="upgrade")
     assert explained(alice, job)["queues"][0]["reasons"] == ["computing element ce01.cern.ch is draining: upgrade"]
+
+
+def test_matching_for_the_vo_is_paused(sample: SampleData, alice: APIClient) -> None:
+    VO.objects.update(paused_until="2999-01-01T00:00Z", pause_reason="Storage is full.")
+    factories.make_queue(ce=sample.queue.ce)
+    assert explained(alice, of_alice(sample))["summary"] == (
+        "It waits because the 2 queues that it fits accept no jobs at present: matching for lhcb is paused until "
+        "2999-01-01 00:00 UTC: Storage is full."
+    )
 
 
 def test_no_queue_is_configured(sample: SampleData, alice: APIClient) -> None:

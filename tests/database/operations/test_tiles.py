@@ -16,6 +16,7 @@ from taskqueues.models import Limit
 from taskqueues.services.index.shared import index
 from tests.factories import make_black_hole, make_ce, make_group, make_job, make_throttled_site, make_vo
 from tests.pace import within
+from wms.accounts.models import VO
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel import liveness
 from wms.kernel.clock import current_time
@@ -272,6 +273,15 @@ def test_a_limit_of_zero_is_red_if_it_closes_a_vo() -> None:
     assert_green(grid_tiles.limits_tile())
     Limit.objects.create(vo=vo, running=0, waiting=10)
     assert_red(grid_tiles.limits_tile(), "1 on a whole VO; 1 on a part", "jobs of the VO lhcb: running 0")
+
+
+def test_a_pause_is_red_until_its_end() -> None:
+    make_vo(name="atlas")
+    VO.objects.filter(pk=make_vo(name="lhcb").pk).update(
+        paused_until=NOW + timedelta(hours=1), pause_reason="storage is full"
+    )
+    assert_red(grid_tiles.pauses_tile(now=NOW), "1 VO paused", "lhcb is paused until 2026-12-01 13:00 UTC: storage")
+    assert_green(grid_tiles.pauses_tile(now=NOW + timedelta(hours=1)))
 
 
 # ---- all of them -----------------------------------------------------------------------------------------------------

@@ -193,6 +193,13 @@ def test_a_banned_or_draining_place_gets_no_pilots(
     assert cycle(fleet, after=timedelta(hours=2)) == 10
 
 
+def test_no_pilots_are_sent_for_a_paused_vo(fleet: Fleet, queue: Queue, group: Group) -> None:
+    waiting(10, group=group)
+    VO.objects.filter(pk=group.vo_id).update(paused_until=NOW + timedelta(hours=1))
+    assert cycle(fleet) == 0
+    assert cycle(fleet, after=timedelta(hours=2)) == 10
+
+
 # ---- by the conditions of the match ----------------------------------------------------------------------------------
 
 

@@ -82,6 +82,15 @@ class VO(models.Model):
         "longest window of jobs, s",
         help_text="Longest window that a job may set for itself; 0: any, also none; empty: WMS_MAX_STALLED_S.",
     )
+    paused_until = models.DateTimeField(
+        "matching paused until",
+        null=True,
+        blank=True,
+        help_text="Until then the jobs of the VO wait: no pilot gets one, and directors send none. Running jobs go on.",
+    )
+    pause_reason = models.CharField(
+        "reason of the pause", max_length=200, blank=True, help_text="Shown to everybody whose jobs wait."
+    )
     keep_done_days = _age("Done")
     keep_failed_days = _age("Failed")
     keep_killed_days = _age("Killed")
@@ -105,6 +114,14 @@ class VO(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def why_paused(self, now: datetime) -> str:
+        """Return why no jobs of the VO are matched at *now*, as a part of a sentence; empty: they are."""
+        if self.paused_until is None or self.paused_until <= now:
+            return ""
+        # A part of other sentences, which add their own full stop.
+        reason = f": {self.pause_reason.rstrip(' .')}" if self.pause_reason else ""
+        return f"matching for {self} is paused until {self.paused_until:%Y-%m-%d %H:%M %Z}{reason}"
 
     def setup_among(self, *names: str) -> str | None:
         """Return the first of these setups that the VO has; None: it has none of them."""

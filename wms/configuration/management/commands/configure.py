@@ -33,7 +33,7 @@ class Command(BaseCommand):
         try:
             if migrate:
                 check(source, environ=os.environ)  # before the tables are changed
-                call_command("migrate", interactive=False, verbosity=0)
+                call_command("migrate", interactive=False, verbosity=0, keep_id_mark=True)
             result = configure(source, environ=os.environ, now=current_time(), dry_run=dry_run)
         except ConfigurationError as error:
             raise CommandError(error.about(file)) from error
