@@ -3,9 +3,9 @@
 import os
 import sys
 import time
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Final
-from zlib import crc32
 
 from celery import Celery, Task
 from celery.beat import PersistentScheduler
@@ -27,7 +27,7 @@ from wms.kernel.callers import current_request_id
 from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
 from wms.kernel.clock import current_time, monotonic
 from wms.kernel.database_version import refusal_of_running
-from wms.kernel.db import LockKey, session_lock
+from wms.kernel.db import periodic_task_lock
 from wms.kernel.request_ids import OF_TASK
 from wms.kernel.runs import runs
 from wms.schedule import BEAT
@@ -55,9 +55,7 @@ class CarefulTask(Task[..., object]):
             return super().__call__(*args, **kwargs)
         if refusal_of_running() or self._has_expired():
             raise Ignore
-        with session_lock(
-            LockKey.PERIODIC_TASK, of=crc32(self.name.encode()), places=int(self.name in _PERIODIC)
-        ) as is_alone:
+        with periodic_task_lock(self.name) if self.name in _PERIODIC else nullcontext(enter_result=True) as is_alone:
             if not is_alone:
                 raise Ignore
             if self.name not in _PERIODIC:

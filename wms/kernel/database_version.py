@@ -35,16 +35,21 @@ def refusal_of_database() -> str | None:
     that was applied after the last one that it knows. (Those applied before were replaced by squashing.)
     """
     version, unknown = recorded_version(), _unknown_migrations()
-    is_newer = version is not None and _numbers(version) > _numbers(__version__)
-    if not unknown and not is_newer:
+    by_newer = version is not None and is_newer(version)
+    if not unknown and not by_newer:
         return None
-    by = f"version {version}" if is_newer else f"a later build of version {version or '(not recorded)'}"
+    by = f"version {version}" if by_newer else f"a later build of version {version or '(not recorded)'}"
     more = f" and {len(unknown) - 1} more" if unknown[1:] else ""
     migrations = f" with {unknown[0]}{more}, unknown to this program" if unknown else ""
     return (
         f"This program, version {__version__}, is older than the database, which {by} migrated{migrations}: "
         "start that one, or restore the backup from before the upgrade."
     )
+
+
+def is_newer(version: str) -> bool:
+    """Return whether a version of the program is newer than this one."""
+    return _numbers(version) > _numbers(__version__)
 
 
 def recorded_version() -> str | None:

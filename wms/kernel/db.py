@@ -8,11 +8,12 @@ locking step of a transaction (ADR 3). Claims lock the counters of limits and of
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from enum import IntEnum
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
+from zlib import crc32
 
 import msgspec
 import psycopg
@@ -220,6 +221,11 @@ def session_lock(key: LockKey, *, of: int, places: int, spared: int = 0) -> Iter
                 query_prepared("SELECT pg_advisory_unlock(%s::integer, %s::integer)", int(key), taken % 2**31)
             except (DatabaseError, InterfaceError):
                 connection.close()  # the block raises the cause; closing the connection frees the lock
+
+
+def periodic_task_lock(name: str) -> AbstractContextManager[bool]:
+    """Hold the lock of a periodic task, of which one run at a time works (ADR 95); as ``session_lock``."""
+    return session_lock(LockKey.PERIODIC_TASK, of=crc32(name.encode()), places=1)
 
 
 def _try_session_lock(key: LockKey, of: int) -> bool:

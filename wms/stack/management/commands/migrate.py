@@ -51,8 +51,8 @@ class Command(migrate.Command):
         if kept.was_set_back:
             self.stderr.write(
                 "This database was set back to an earlier state. Its ids go on beyond those that were given, and "
-                f"matching is paused for {settings.WMS_LEASE_S} s, until no pilot of before runs its jobs (pages of the "
-                "VOs in the admin)."
+                f"matching is paused for {settings.WMS_LEASE_S} s, until no pilot of before runs its jobs (see each VO "
+                "in the admin)."
             )
 
 
