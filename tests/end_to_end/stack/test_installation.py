@@ -38,7 +38,7 @@ def debian(installed: Path) -> Iterator[Machine]:
         settings += titled("openid-connect.md", "wms.env") + f"PYTHONPATH={PACKAGES}\n"
         made.write("/root/wms.env", settings, mode=0o600)
         made.write(f"/root/{wheel.name}", wheel.read_bytes())
-        for path in ("/root/install.sh", "/root/wms-command", "/usr/local/bin/backup.sh"):
+        for path in ("/root/install.sh", "/root/wms-command"):
             made.write(path, titled(PAGE, Path(path).name), mode=0o755)
         made.write("/root/wms.service", titled(PAGE, "wms.service"))
         yield made
@@ -75,7 +75,7 @@ def test_the_guide_for_operators_installs_a_server_that_systemd_runs(debian: Mac
 
     (backup,) = re.findall(r"`(systemd-run [^`]*)`", (PROJECT / "docs" / PAGE).read_text(encoding="utf-8"))
     debian.run(backup)
-    assert debian.run("stat -c '%U %a' /var/lib/wms/backup-1/database") == "wms 600\n"
+    assert debian.run("stat -c '%U %a' /var/lib/wms/backups/2*/database") == "wms 600\n"
 
     debian.run("systemctl stop wms", within_s=90)
     assert debian.run("systemctl show -P Result -P ExecMainStatus wms").split() == ["success", "0"]

@@ -21,8 +21,7 @@ import yaml
 from tests.end_to_end.docs.fences import titled
 from tests.end_to_end.stack.running import READY_WITHIN_S, environment, free_port, manage, processes_of
 from tests.pace import wait_for, within
-from tests.programs import needed
-from wms.stack.binaries import PostgresPrograms, find_postgres, find_valkey
+from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.guard import Guard
 from wms.stack.servers import PostgresServer, ValkeyServer, environment_of_server
 
@@ -71,11 +70,6 @@ class Production:
         """Return the output of a management command."""
         return self._run(manage(*words))
 
-    def script(self, name: str, *words: object) -> None:
-        """Run a script of the page."""
-        (self.directory / name).write_text(titled(PAGE, name))
-        self._run(["sh", str(self.directory / name), *map(str, words)])
-
     def ask(self, path: str, body: bytes | None = None, *, token: str = "", kind: str = "") -> tuple[int, bytes]:
         """Return the status and the body of an answer, as the proxy gets it."""
         headers = {"Host": "wms.example.org", "X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7"}
@@ -117,10 +111,9 @@ class Production:
 
 @pytest.fixture
 def production(tmp_path: Path) -> Iterator[Production]:
-    programs = _with_pg_dump()
     # Not where embedded servers have theirs: production refuses these.
     sockets = Path(tempfile.mkdtemp(prefix="production-", dir="/tmp"))
-    postgres = PostgresServer(programs=programs, data=tmp_path / "postgres", sockets=sockets, durable=False)
+    postgres = PostgresServer(programs=find_postgres(), data=tmp_path / "postgres", sockets=sockets, durable=False)
     valkey = ValkeyServer(program=find_valkey(), sockets=sockets)
     postgres.create()
     guard = Guard(paths=[sockets])
@@ -147,15 +140,6 @@ def production(tmp_path: Path) -> Iterator[Production]:
             server.send_signal(signal.SIGINT)
             server.wait(timeout=within(30))
         guard.finish()
-
-
-def _with_pg_dump() -> PostgresPrograms:
-    """Return the programs of the machine's PostgreSQL; the wheel's has no pg_dump."""
-    needed("pg_dump")
-    for directory in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
-        if all((directory / name).exists() for name in ("postgres", "initdb", "pg_dump", "pg_restore")):
-            return find_postgres(environment={"WMS_PG_BINDIR": str(directory)})
-    pytest.skip("pg_dump is here without a server of its version")
 
 
 def configuration(directory: Path) -> str:
@@ -199,13 +183,14 @@ def test_a_server_is_set_up_backed_up_lost_and_restored_with_another_key(product
         production.command("configure", configuration(production.directory))
         token = production.command("token", "alice").strip()
         job_id = job_with_a_file(production, token, b"#!/bin/sh\necho here\n")
-        production.script("backup.sh", production.directory / "backup")
+        production.command("backup", str(production.directory / "backups"))
         stored = contents(production.sandboxes)
         assert stored
 
     production.empty_the_database()
     shutil.rmtree(production.sandboxes)
-    production.script("restore.sh", production.directory / "backup")
+    said = production.command("restore", str(production.directory / "backups"))
+    assert "1 file of sandboxes" in said
     assert contents(production.sandboxes) == stored
 
     lost = production.settings["WMS_SECRET_KEY"]
@@ -217,6 +202,6 @@ def test_a_server_is_set_up_backed_up_lost_and_restored_with_another_key(product
         assert (status, json.loads(answer)["status"]) == (200, "Waiting")
         # Work goes on: the restored job is killed, and another one is submitted.
         assert production.ask(f"/api/v1/jobs/{job_id}/kill/", b"{}", token=token, kind="application/json")[0] == 200
-        assert job_with_a_file(production, token, b"#!/bin/sh\necho again\n") > job_id
+        assert job_with_a_file(production, token, b"#!/bin/sh\necho again\n") > job_id + 1_000_000
         wait_for(lambda: production.ask("/readyz")[0] == 200, 60)
         assert "invariants hold" in production.command("verify")
