@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import IntegrityError, transaction
 from pytest_django import Settings
 
 from tests.factories import make_job, make_vo
@@ -141,6 +142,12 @@ def test_at_the_start_a_mark_that_cannot_be_read_is_refused(text: str) -> None:
         call_command("migrate", "--keep-id-mark", verbosity=0)
     assert file().read_text() == text
     assert IdMark.objects.values().get() == before
+
+
+def test_there_is_one_row() -> None:
+    IdMark.objects.create()
+    with pytest.raises(IntegrityError, match="id_mark_has_one_row"), transaction.atomic():
+        IdMark.objects.create(pk=2)
 
 
 def test_at_the_start_a_restore_is_said() -> None:
