@@ -18,7 +18,7 @@ from django.shortcuts import resolve_url
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
-from wms.accounts.oidc.configuration import check_providers, providers
+from wms.accounts.oidc.configuration import providers
 from wms.accounts.oidc.connection import ProviderSession
 from wms.accounts.oidc.flow import FlowProvider, flow_provider
 from wms.accounts.oidc.identity import ProviderIdentity
@@ -28,7 +28,6 @@ from wms.accounts.services.access import SuspendedError
 from wms.accounts.services.people import confirm_memberships, log_in_by_provider
 from wms.kernel import secrets
 from wms.kernel.addresses import client_address
-from wms.kernel.checks import register_start_check
 from wms.kernel.clock import current_time
 
 
@@ -164,12 +163,8 @@ def on_connected(*, request: HttpRequest, sociallogin: SocialLogin, **_kwargs: o
         confirm_memberships(sociallogin.account, identity.groups, now=current_time())
 
 
-def connect() -> None:
-    """Connect allauth's signals, the check of the providers, and the store of the encrypted secrets."""
-    signals.authenticator_added.connect(second_factors.on_added)
-    signals.authenticator_reset.connect(second_factors.on_added)
-    signals.authenticator_used.connect(second_factors.on_used)
-    signals.authenticator_removed.connect(second_factors.on_removed)
-    social_account_added.connect(on_connected)
-    register_start_check(check_providers)
-    secrets.register_store(second_factors.stored_secrets)
+signals.authenticator_added.connect(second_factors.on_added)
+signals.authenticator_reset.connect(second_factors.on_added)
+signals.authenticator_used.connect(second_factors.on_used)
+signals.authenticator_removed.connect(second_factors.on_removed)
+social_account_added.connect(on_connected)
