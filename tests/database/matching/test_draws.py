@@ -136,14 +136,27 @@ def test_priority_zero_is_drawn_when_alone(group: Group) -> None:
     assert levels_drawn(group, {0: 3}) == {0: DRAWS}
 
 
+class AlwaysRandom(Random):
+    """Draws one number only."""
+
+    def __init__(self, number: float) -> None:
+        super().__init__()
+        self._number = number
+
+    def random(self) -> float:
+        return self._number
+
+
 def test_jobs_are_drawn_among_the_ten_oldest_of_the_level(group: Group) -> None:
     owner = make_user(groups=[group])
     jobs = [make_job(group=group, owner=owner).pk for _ in range(20)]
-    pilot, chance, oldest = make_pilot(vo=group.vo), Random(7), Counter[int]()
-    for _ in range(300):
+    pilot, drawn = make_pilot(vo=group.vo), Counter[int]()
+    # Each job has an equal part of the chances from 0 to 1, of which these are evenly spread.
+    for chance in [0.0, *((number + 0.5) / 20 for number in range(20)), 1 - 2**-53]:
         with transaction.atomic():
-            offer = OfferRequest(cpu_time_s=300_000)
-            (lease,) = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance)
+            offer, always = OfferRequest(cpu_time_s=300_000), AlwaysRandom(chance)
+            (lease,) = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=always)
             transaction.set_rollback(True)
-        oldest[lease.job_id] += 1
-    assert_as_expected(oldest, dict.fromkeys(jobs[:10], 1))
+        drawn[lease.job_id] += 1
+    assert drawn.keys() == set(jobs[:10])
+    assert sorted(drawn.values()) == [2] * 8 + [3] * 2  # the ends belong to two of them

@@ -29,7 +29,7 @@ from wms.wire.protocol import NO_TAILS, Usage
 pytestmark = pytest.mark.django_db
 
 #: More than the number below which changes of jobs are counted by a trigger.
-LEASES = 40
+LEASES = 24
 
 
 @pytest.fixture(autouse=True)
