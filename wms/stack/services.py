@@ -115,18 +115,41 @@ def run(options: StackOptions, *, greeting: Callable[[System], str], more: MoreS
     Raises:
         StackError: it could not be started; nothing of it is left running.
     """
+
+    def stages(system: System) -> Sequence[Stage]:
+        options.listener.check()
+        return [*_own_stages(system), *more(system)]
+
+    _run(options, stages=stages, greeting=greeting)
+
+
+def run_beside_servers(options: StackOptions, *command: str) -> None:
+    """Run a management command while only the embedded servers of a system run.
+
+    Raises:
+        StackError: they could not be started, or the command failed; nothing is left running.
+    """
+
+    def stages(system: System) -> Sequence[Stage]:
+        return [[CommandPart(name=command[0], command=system.manage(*command), environment=system.environment)]]
+
+    _run(options, stages=stages, greeting=lambda system: f"The data are in {system.directory.path}.")
+
+
+def _run(
+    options: StackOptions, *, stages: Callable[[System], Sequence[Stage]], greeting: Callable[[System], str]
+) -> None:
     # Until the supervisor handles signals, SIGTERM acts like Ctrl-C, so that what was begun is cleaned up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with claimed(options.data) as directory:
         _close_to_others(directory)
-        options.listener.check()
         sockets = directory.sockets()
         guard = Guard(paths=[sockets, directory.environment_file], keep=[directory.cleaning])
         try:
             system, embedded = _embed(options, directory, sockets, guard)
             directory.write_environment(_for_other_commands(system))
-            stages = [*embedded, *_own_stages(system), *more(system)]
-            asyncio.run(_supervise(system, stages, greeting=partial(greeting, system)))
+            everything = [*embedded, *stages(system)]
+            asyncio.run(_supervise(system, everything, greeting=partial(greeting, system)))
         finally:
             guard.finish()
 

@@ -1,18 +1,24 @@
 """`manage.py restore`: restore a backup into an empty database."""
 
+import os
 from argparse import ArgumentParser
 from pathlib import Path
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from wms.kernel.names import counted
 from wms.stack.backups import backups_in, restore
+from wms.stack.directory import environment_of_running
 from wms.stack.errors import StackError
+from wms.stack.listening import Listener
+from wms.stack.services import StackOptions, run_beside_servers
 
 
 class Command(BaseCommand):
     help = (
-        "Restore a backup into the empty database of WMS_DATABASE_URL, and its files into the directory of sandboxes. "
+        "Restore a backup into the empty database of WMS_DATABASE_URL, or a new embedded one, and its files into the "
+        "directory of sandboxes. "
         "Ids go on beyond those that were given, and matching is paused until no pilot of before runs a job."
     )
     # The checks need tables.
@@ -41,6 +47,11 @@ class Command(BaseCommand):
                 raise CommandError(f"There is no whole backup in {backup}.")
             backup = backups[-1]
         try:
+            if not _names_database():
+                chosen = {"--without-mark": without_mark, "--with-another-key": with_another_key}
+                wanted = [option for option, is_wanted in chosen.items() if is_wanted]
+                run_beside_servers(_embedded(), "restore", str(backup), *wanted)
+                return
             manifest = restore(backup, without_mark=without_mark, with_another_key=with_another_key)
         except StackError as error:
             raise CommandError(str(error)) from error
@@ -49,3 +60,14 @@ class Command(BaseCommand):
             f"{counted(manifest.sandboxes - len(manifest.missing), 'file')} of sandboxes. Start the server, and run "
             "`verify`. What was changed since is lost, also suspensions and revoked tokens: repeat them."
         )
+
+
+def _names_database() -> bool:
+    """Return whether the environment, or a running system, names a database; else the embedded one is started."""
+    return "WMS_DATABASE_URL" in {**environment_of_running(settings.FOUND_DATA_DIR), **os.environ}
+
+
+def _embedded() -> StackOptions:
+    return StackOptions(
+        project=settings.BASE_DIR, data=settings.WMS_DATA_DIR, listener=Listener(), web_workers=1, stay=False
+    )
