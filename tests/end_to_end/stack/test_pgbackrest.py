@@ -23,7 +23,13 @@ from wms.stack.guard import Guard
 from wms.stack.servers import POSTGRES_STOP_SIGNAL, PostgresServer, environment_of_server
 
 PAGE = "operators.md"
-MAKE_JOB = "import django; django.setup()\nfrom tests.factories import make_job\nprint(make_job().pk)"
+#: Makes a group and its member with the first job.
+MAKE_JOB = """
+import django; django.setup()
+from tests.factories import make_job
+from wms.accounts.models import Group, User
+print(make_job(group=Group.objects.first(), owner=User.objects.first()).pk)
+"""
 #: Seconds by which moments in the log of changes are apart for certain.
 APART_S = 1.5
 
