@@ -11,6 +11,7 @@ A directory without ``.unfinished`` at the end of its name is a whole backup. Ke
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +49,9 @@ from wms.wire.version import __version__
 
 _FILES: Final = "files"
 _UNFINISHED: Final = ".unfinished"
+#: Ending of a file that is not whole.
+_PART: Final = ".part"
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 #: The task that removes files which no row names any more; it waits while a backup copies those of a moment before.
 _REMOVAL: Final = "jobs.remove_unused_sandboxes"
 _CHUNK_BYTES: Final = 1024 * 1024
@@ -188,7 +192,7 @@ def _copy_files(directory: Path, unfinished: Path) -> tuple[int, Sequence[str]]:
 def _copy(content: "File[bytes]", target: Path, *, digest: str) -> bool:
     """Copy a content under its digest; return whether it has this digest, else nothing stays."""
     make_private(target.parent)
-    part = target.with_name(f"{target.name}.part")
+    part = target.with_name(f"{target.name}{_PART}")
     part.unlink(missing_ok=True)
     hasher = hashlib.sha256()
     with _new(part) as file:
@@ -214,8 +218,9 @@ def _keep_only(directory: Path, keep: int) -> Sequence[str]:
         gone = backup.rename(backup.with_name(f"{backup.name}{_UNFINISHED}"))
         shutil.rmtree(gone)
     needed = {bytes.fromhex(digest) for backup in kept for digest, _ in _listed(backup)}
-    for file in (directory / _FILES).glob("*/*"):
-        if file.suffix == ".part" or bytes.fromhex(file.parent.name + file.name) not in needed:
+    for file in (directory / _FILES).glob("??/*"):
+        digest = file.parent.name + file.name.removesuffix(_PART)
+        if _DIGEST.fullmatch(digest) and (file.suffix == _PART or bytes.fromhex(digest) not in needed):
             file.unlink()
     return [backup.name for backup in old]
 
