@@ -33,8 +33,8 @@ def test_jobs_of_a_paused_vo_wait_until_its_end(is_known: bool) -> None:
     group, other, queue = make_group(), make_group(), make_queue()
     for each in (group, group, other):
         make_job(group=each)
-    place = {"queue": queue} if is_known else {}
-    running, pilot, its_other = (make_pilot(vo=vo, **place) for vo in (group.vo, group.vo, other.vo))
+    place = queue if is_known else None
+    running, pilot, its_other = (make_pilot(vo=vo, queue=place) for vo in (group.vo, group.vo, other.vo))
     assert leased_to(running) == 1
 
     pause(group.vo)

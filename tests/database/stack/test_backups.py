@@ -1,5 +1,6 @@
 """Backups: what is restored elsewhere is what was there, ids go on beyond all that were given, damage is refused."""
 
+import copy
 import hashlib
 import stat
 from collections.abc import Callable, Iterator
@@ -37,8 +38,8 @@ WRITTEN = ("operations_idmark", "accounts_vo", "django_migrations", "taskqueues_
 def store(settings: Settings, tmp_path: Path) -> Path:
     settings.WMS_ID_MARK_DIR = str(tmp_path / "marks")
     place = tmp_path / "sandboxes"
-    sandboxes = {**ours.STORAGES["sandboxes"], "OPTIONS": {"location": str(place)}}
-    settings.STORAGES = {**ours.STORAGES, "sandboxes": sandboxes}
+    settings.STORAGES = copy.deepcopy(settings.STORAGES)
+    settings.STORAGES["sandboxes"]["OPTIONS"]["location"] = str(place)
     return place
 
 
@@ -57,7 +58,7 @@ def sandbox(content: bytes) -> Sandbox:
 
 def read(digest: str) -> bytes:
     with sandbox_files.open_stored(digest) as content:
-        return content.read()
+        return bytes(content.read())
 
 
 @contextmanager

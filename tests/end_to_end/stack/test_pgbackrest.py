@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +40,11 @@ class Cluster:
 
     directory: Path
     server: PostgresServer
-    variables: Mapping[str, str]
+    variables: dict[str, str]
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        process = subprocess.Popen(self.server.command(), env=environment_of_server() | self.variables)
+        process = subprocess.Popen(self.server.command(), env={**environment_of_server(), **self.variables})
         try:
             wait_for(self.server.is_ready, 60)
             yield
@@ -55,11 +55,11 @@ class Cluster:
     def run(self, command: list[str], **variables: str) -> str:
         """Return what a command prints; it must succeed."""
         ended = subprocess.run(
-            command, env=environment() | self.variables | variables, cwd=PROJECT, capture_output=True, text=True,
+            command, env={**environment(), **self.variables, **variables}, cwd=PROJECT, capture_output=True, text=True,
             timeout=within(READY_WITHIN_S), check=False,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stdout + ended.stderr
-        return ended.stdout + ended.stderr
+        return f"{ended.stdout}{ended.stderr}"
 
     def recipe(self, step: str, **variables: str) -> None:
         """Run the command of the guide that has this word."""
@@ -103,7 +103,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     }
     guard = Guard(paths=[sockets])
     try:
-        yield Cluster(directory=tmp_path, server=server, variables=variables | guard.environment)
+        yield Cluster(directory=tmp_path, server=server, variables={**variables, **guard.environment})
     finally:
         guard.finish()
 
