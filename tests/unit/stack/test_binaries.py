@@ -4,13 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from wms.stack.binaries import PostgresNotFoundError, ValkeyNotFoundError, find_postgres, find_valkey
+from wms.stack.binaries import (
+    PostgresNotFoundError,
+    ValkeyNotFoundError,
+    find_client,
+    find_postgres,
+    find_valkey,
+)
 
 
 def make_postgres(directory: Path, *, version: str) -> Path:
     """Write programs that only print their version."""
     directory.mkdir(parents=True)
-    for name in ("postgres", "initdb"):
+    for name in ("postgres", "initdb", "pg_dump"):
         program = directory / name
         program.write_text(f'#!/bin/sh\necho "{name} (PostgreSQL) {version}"\n')
         program.chmod(0o755)
@@ -68,6 +74,26 @@ def test_a_postgresql_that_is_too_old_is_ignored(tmp_path: Path) -> None:
 
     with pytest.raises(PostgresNotFoundError, match="PostgreSQL 15 or newer was not found"):
         find_postgres(environment={"PATH": str(old)}, root=tmp_path)
+
+
+@pytest.mark.usefixtures("without_wheels")
+def test_the_oldest_client_that_suffices_is_used(tmp_path: Path) -> None:
+    for major in (15, 16, 18):
+        make_postgres(tmp_path / f"usr/lib/postgresql/{major}/bin", version=f"{major}.1")
+    found = find_client("pg_dump", at_least=16, environment={"PATH": ""}, root=tmp_path)
+    assert found == (tmp_path / "usr/lib/postgresql/16/bin/pg_dump", 16)
+    with pytest.raises(PostgresNotFoundError, match=r"pg_dump of PostgreSQL 19 or newer .* postgresql-client-19"):
+        find_client("pg_dump", at_least=19, environment={"PATH": ""}, root=tmp_path)
+
+
+@pytest.mark.usefixtures("without_wheels")
+def test_a_client_of_a_named_directory_is_the_only_one(tmp_path: Path) -> None:
+    make_postgres(tmp_path / "usr/lib/postgresql/16/bin", version="16.1")
+    named = make_postgres(tmp_path / "named", version="17.0")
+    environment = {"PATH": "", "WMS_PG_BINDIR": str(named)}
+    assert find_client("pg_dump", at_least=16, environment=environment, root=tmp_path) == (named / "pg_dump", 17)
+    with pytest.raises(PostgresNotFoundError):
+        find_client("pg_restore", at_least=16, environment=environment, root=tmp_path)
 
 
 def test_valkey_of_the_wheel_is_preferred_to_the_path(tmp_path: Path) -> None:
