@@ -282,6 +282,8 @@ def restore(backup: Path, *, without_mark: bool, with_another_key: bool) -> Mani
         make_private(path.parent)
         unknown = Mark(file=uuid4(), version=uuid4(), timeline=0, given=given)
         write_private(path, msgspec.json.encode(unknown).decode())
+    # It was set back, even if the mark was not written since the backup.
+    IdMark.objects.update(versions={})
     call_command("migrate", "--keep-id-mark", "--no-input", verbosity=0)
     return manifest
 

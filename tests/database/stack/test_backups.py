@@ -109,6 +109,17 @@ def test_a_restored_system_is_the_one_that_was_there(directory: Path, store: Pat
         assert VO.objects.get(pk=job.vo_id).why_paused(database_now())
 
 
+def test_ids_given_after_the_last_writing_of_the_mark_are_not_given_again(directory: Path) -> None:
+    make_job()
+    keep()
+    path = back_up(directory).path
+    lost = make_job()
+    with another_database():
+        restored(path)
+        assert make_job().pk > lost.pk
+        assert VO.objects.order_by("pk")[0].why_paused(database_now())
+
+
 def test_nothing_of_a_backup_is_for_others_and_no_key_is_in_it(directory: Path) -> None:
     sandbox(b"content")
     back_up(directory)
