@@ -39,6 +39,7 @@ class VOAdmin(VOLevelAdmin[VO]):
                 "setup",
                 "It must be one of the VO's setups; add it to them.",
             ),
+            "vo_pause_has_a_reason": ("pause_reason", "Give a reason: everybody whose jobs wait is shown it."),
             "vo_any_segment_fraction_is_0_to_1": ("any_segment_fraction", "Give a number from 0 to 1."),
             "vo_stalled_cpu_fraction_is_0_to_1": ("stalled_cpu_fraction", "Give a number from 0 to 1."),
         }

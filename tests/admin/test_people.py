@@ -17,7 +17,7 @@ from tests.admin.conftest import (
     client_of,
     errors_of,
 )
-from tests.factories import make_group, make_user
+from tests.factories import NOW, make_group, make_user
 from wms.accounts.models import Group, Membership, User
 
 pytestmark = pytest.mark.django_db
@@ -296,6 +296,16 @@ def test_a_manager_chooses_how_the_vo_is_shared_and_its_priorities_are_computed_
 def test_an_invalid_fraction_is_refused_beside_its_field(fraction: str, manager: Client, mine: RowsOfVO) -> None:
     form = {"setup": "Production", "setups": "Production", "any_segment_fraction": fraction}
     assert "any_segment_fraction" in errors_of(manager.post(change(mine.vo), form))
+
+
+def test_a_manager_pauses_the_vo_with_a_reason(manager: Client, mine: RowsOfVO) -> None:
+    form = {"setup": "Production", "setups": "Production", "any_segment_fraction": "0.0"}
+    pause = {"paused_until_0": "2099-12-01", "paused_until_1": "18:00"}
+    assert "pause_reason" in errors_of(manager.post(change(mine.vo), form | pause))
+    assert manager.post(change(mine.vo), form | pause | {"pause_reason": "storage is full"}).status_code == 302
+    mine.vo.refresh_from_db()
+    said = f"matching for {mine.vo} is paused until 2099-12-01 18:00 UTC: storage is full"
+    assert mine.vo.why_paused(NOW) == said
 
 
 def test_a_former_manager_sees_nothing(mine: RowsOfVO, manager: Client) -> None:

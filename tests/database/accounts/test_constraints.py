@@ -7,9 +7,16 @@ import pytest
 
 from tests.constraints import broken_constraint, change, insert_again
 from tests.factories import NOW, make_group, make_token, make_user, make_vo
-from wms.accounts.models import ApiToken, Invitation, Membership, User
+from wms.accounts.models import VO, ApiToken, Invitation, Membership, User
 
 pytestmark = pytest.mark.django_db
+
+
+def test_a_vo_pause_has_a_reason() -> None:
+    paused = VO.objects.filter(pk=make_vo().pk)
+    assert broken_constraint(lambda: paused.update(paused_until=NOW)) == "vo_pause_has_a_reason"
+    paused.update(paused_until=NOW, pause_reason="full")
+    assert broken_constraint(lambda: paused.update(pause_reason="")) == "vo_pause_has_a_reason"
 
 
 @pytest.mark.parametrize("fraction", [-0.001, 1.001, float("nan"), float("inf")])

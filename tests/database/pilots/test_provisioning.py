@@ -195,7 +195,7 @@ def test_a_banned_or_draining_place_gets_no_pilots(
 
 def test_no_pilots_are_sent_for_a_paused_vo(fleet: Fleet, queue: Queue, group: Group) -> None:
     waiting(10, group=group)
-    VO.objects.filter(pk=group.vo_id).update(paused_until=NOW + timedelta(hours=1))
+    VO.objects.filter(pk=group.vo_id).update(paused_until=NOW + timedelta(hours=1), pause_reason="full")
     assert cycle(fleet) == 0
     assert cycle(fleet, after=timedelta(hours=2)) == 10
 

@@ -60,8 +60,6 @@ def test_no_job_runs_twice_at_once_and_no_id_is_given_again(grid: Farms, tmp_pat
         until(lambda: {row["status"] for row in system.jobs().values()} == {"Done"}, what=system.jobs)
         assert twice_at_once(grid.shared) == []
         assert {life.job for life in lives(grid.shared)} >= {*jobs, *lost}
-        # Those that went on under their leases began once.
-        assert sorted(life.job for life in lives(grid.shared) if life.job in known) == sorted(known)
         verified = system.verify()
         assert verified.returncode == 0, verified.stdout + verified.stderr
         until(lambda: not system.living_pilots(), what=system.living_pilots)

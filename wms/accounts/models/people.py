@@ -110,6 +110,7 @@ class VO(models.Model):
             models.CheckConstraint(
                 name="vo_stalled_cpu_fraction_is_0_to_1", condition=Q(stalled_cpu_fraction__range=(0, 1))
             ),
+            models.CheckConstraint(name="vo_pause_has_a_reason", condition=Q(paused_until=None) | ~Q(pause_reason="")),
         ]
 
     def __str__(self) -> str:
@@ -119,9 +120,9 @@ class VO(models.Model):
         """Return why no jobs of the VO are matched at *now*, as a part of a sentence; empty: they are."""
         if self.paused_until is None or self.paused_until <= now:
             return ""
+        until = f"{self.paused_until:%Y-%m-%d %H:%M %Z}"
         # A part of other sentences, which add their own full stop.
-        reason = f": {self.pause_reason.rstrip(' .')}" if self.pause_reason else ""
-        return f"matching for {self} is paused until {self.paused_until:%Y-%m-%d %H:%M %Z}{reason}"
+        return f"matching for {self} is paused until {until}: {self.pause_reason.rstrip(' .')}"
 
     def setup_among(self, *names: str) -> str | None:
         """Return the first of these setups that the VO has; None: it has none of them."""
