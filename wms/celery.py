@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -55,11 +54,11 @@ class CarefulTask(Task[..., object]):
             return super().__call__(*args, **kwargs)
         if refusal_of_running() or self._has_expired():
             raise Ignore
-        with periodic_task_lock(self.name) if self.name in _PERIODIC else nullcontext(enter_result=True) as is_alone:
+        if self.name not in _PERIODIC:
+            return super().__call__(*args, **kwargs)
+        with periodic_task_lock(self.name) as is_alone:
             if not is_alone:
                 raise Ignore
-            if self.name not in _PERIODIC:
-                return super().__call__(*args, **kwargs)
             with runs.noted(self.name, due_at=self._due_at()):
                 return super().__call__(*args, **kwargs)
 

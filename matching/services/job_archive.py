@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from functools import partial
-from hashlib import sha256
+from hashlib import file_digest
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,7 +22,7 @@ from matching.queries.archived_rows import COLUMNS, Value, rows_of
 from wms.accounts.models import VO
 from wms.jobs.models import ArchiveFile, ArchiveState
 from wms.kernel.db import transaction_required
-from wms.kernel.private_files import DIRECTORY_MODE, FILE_MODE
+from wms.kernel.private_files import DIRECTORY_MODE, FILE_MODE, sync_directory, write_private
 from wms.kernel.trusted_paths import require_trusted
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def settle() -> None:
             part, path = _part_of(file), path_of(file)
             if part.exists():
                 part.replace(path)
-                _sync(path.parent)
+                sync_directory(path.parent)
             _require_whole(file, path)
             ArchiveFile.objects.filter(pk=file.pk).update(state=ArchiveState.IN_PLACE)
             _write_manifest(file.vo, file.day)
@@ -185,8 +185,8 @@ def _save(file: ArchiveFile, tables: Sequence[Callable[[], "Table"]]) -> None:
     root.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
     part.parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     require_trusted(part.parent)
-    _sync(root.parent)
-    _sync(root)
+    sync_directory(root.parent)
+    sync_directory(root)
     if path.exists():
         raise JobArchiveError(
             f"{path} is there, but the database does not know it; move it elsewhere. No job was removed."
@@ -199,7 +199,7 @@ def _save(file: ArchiveFile, tables: Sequence[Callable[[], "Table"]]) -> None:
                 writer.write_table(table())
         output.flush()
         os.fsync(output.fileno())
-    _sync(part.parent)
+    sync_directory(part.parent)
     with parquet.ParquetFile(part) as stored:
         is_same = stored.num_row_groups == len(tables) and all(
             stored.read_row_group(number).equals(table()) for number, table in enumerate(tables)
@@ -245,28 +245,9 @@ def _write_manifest(vo: VO, day: date) -> None:
         ],
     }
     path = Path(settings.WMS_ARCHIVE_DIR) / vo.name / f"{day}.manifest.json"
-    part = path.with_name(path.name + PART)
-    part.unlink(missing_ok=True)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as output:
-        json.dump(manifest, output, indent=2)
-        output.flush()
-        os.fsync(output.fileno())
-    part.replace(path)
-    _sync(path.parent)
+    write_private(path, json.dumps(manifest, indent=2))
 
 
 def _digest_of(path: Path) -> str:
-    digest = sha256()
     with path.open("rb") as content:
-        while block := content.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return file_digest(content, "sha256").hexdigest()

@@ -100,13 +100,11 @@ def _configured(
     place: ResourcePlace, possible: PossiblePlaces | None, *, vo: VO, now: datetime, lookups: CachedLookups
 ) -> tuple[bool, _Terms, tuple[str, ...] | None]:
     """Return whether a place is closed, its terms, and its submit pools; None: not compared."""
+    closed = bool(vo.why_paused(now))
     if possible is not None:
         terms = lookups.get(_terms_of_all, possible)
-        closed = bool(vo.why_paused(now) or possible.why_closed(now=now))
-        return closed, terms, lookups.get(pools_of_all, possible, vo)
-    if place.innermost is None:
-        closed = bool(vo.why_paused(now))
-    else:
+        return closed or bool(possible.why_closed(now=now)), terms, lookups.get(pools_of_all, possible, vo)
+    if place.innermost is not None:
         closed = not accepting(place.innermost, vo=vo, now=now, lookups=lookups)
     if place.queue is None:
         return closed, _terms_of(()), None

@@ -49,11 +49,16 @@ def write_private(file: Path, text: str) -> None:
         target.flush()
         os.fsync(target.fileno())
     unfinished.rename(file)
-    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    sync_directory(file.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Return when the names of the files in a directory survive a power failure."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(directory)
+        os.fsync(descriptor)
     finally:
-        os.close(directory)
+        os.close(descriptor)
 
 
 def is_open_to_others(path: Path) -> bool:

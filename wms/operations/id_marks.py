@@ -54,7 +54,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look at the mark has found."""
+    """The outcome of a comparison of the database with its mark."""
 
     #: Whether the database was set back to an earlier state.
     was_set_back: bool

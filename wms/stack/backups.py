@@ -35,7 +35,7 @@ from wms.kernel.clock import current_time
 from wms.kernel.database_version import is_newer
 from wms.kernel.db import periodic_task_lock
 from wms.kernel.names import listed
-from wms.kernel.private_files import FILE_MODE, write_private
+from wms.kernel.private_files import FILE_MODE, sync_directory, write_private
 from wms.kernel.secrets import UndecipherableError, decrypt, encrypt
 from wms.kernel.trusted_paths import require_trusted
 from wms.operations import id_marks
@@ -49,6 +49,8 @@ from wms.wire.version import __version__
 
 _FILES: Final = "files"
 _UNFINISHED: Final = ".unfinished"
+#: Of a backup. Nothing else in the directory is read or removed, as it may be somebody's.
+_NAME: Final = re.compile(r"\d{8}T\d{6}Z")
 #: Ending of a file that is not whole.
 _PART: Final = ".part"
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -64,7 +66,7 @@ class BackupError(StackError):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup contains."""
+    """The description of a backup, a file in it."""
 
     made_at: datetime
     #: Of the server, and of the pg_dump, that made it.
@@ -108,6 +110,8 @@ def back_up(directory: Path, *, keep: int | None = None) -> BackedUp:
     """
     pg_dump = find_client("pg_dump", at_least=_server_version())
     with _locked(directory), _no_removals():
+        row, _ = IdMark.objects.get_or_create(pk=1)
+        _refuse_other_database(directory, row.database)
         _remove_unfinished(directory)
         now = current_time()
         name = _name_at(now)
@@ -115,23 +119,29 @@ def back_up(directory: Path, *, keep: int | None = None) -> BackedUp:
             raise BackupError(f"{directory / name} exists: wait a second, and try again.")
         unfinished = directory / f"{name}{_UNFINISHED}"
         make_private(unfinished)
-        manifest = _dump(unfinished, pg_dump, now=now)
+        manifest = _dump(unfinished, pg_dump, database=row.database, now=now)
         new_files, missing = _copy_files(directory, unfinished)
         manifest = msgspec.structs.replace(manifest, missing=missing)
         write_private(unfinished / "manifest.json", msgspec.json.encode(manifest).decode())
         unfinished.rename(directory / name)
-        _sync(directory)
+        sync_directory(directory)
         removed = [] if keep is None else _keep_only(directory, keep)
     return BackedUp(path=directory / name, manifest=manifest, new_files=new_files, removed=removed)
+
+
+def _refuse_other_database(directory: Path, database: UUID) -> None:
+    """Refuse a directory with backups of another database, which ``keep`` would remove."""
+    for backup in backups_in(directory)[-1:]:
+        if read_manifest(backup).database != database:
+            raise BackupError(f"{directory} has backups of another database: name another directory.")
 
 
 def _name_at(time: datetime) -> str:
     return f"{time:%Y%m%dT%H%M%SZ}"
 
 
-def _dump(unfinished: Path, pg_dump: PostgresClient, *, now: datetime) -> Manifest:
+def _dump(unfinished: Path, pg_dump: PostgresClient, *, database: UUID, now: datetime) -> Manifest:
     """Write the database, and the list of the files that it names at the same moment; return the manifest."""
-    row, _ = IdMark.objects.get_or_create(pk=1)
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
@@ -149,9 +159,9 @@ def _dump(unfinished: Path, pg_dump: PostgresClient, *, now: datetime) -> Manife
         made_at=now,
         version=__version__,
         pg_dump=pg_dump.version,
-        database=row.database,
+        database=database,
         given=given,
-        key_check=encrypt(str(row.database)).decode(),
+        key_check=encrypt(str(database)).decode(),
         dump_bytes=file.stat().st_size,
         dump_sha256=digest,
         sandboxes=number,
@@ -205,7 +215,7 @@ def _copy(content: "File[bytes]", target: Path, *, digest: str) -> bool:
         part.unlink()
         return False
     part.rename(target)
-    _sync(target.parent)
+    sync_directory(target.parent)
     return True
 
 
@@ -227,7 +237,7 @@ def _keep_only(directory: Path, keep: int) -> Sequence[str]:
 
 def backups_in(directory: Path) -> Sequence[Path]:
     """Return the whole backups in a directory, oldest first."""
-    return sorted(path.parent for path in directory.glob("*/manifest.json") if path.parent.suffix != _UNFINISHED)
+    return sorted(path.parent for path in directory.glob("*/manifest.json") if _NAME.fullmatch(path.parent.name))
 
 
 def read_manifest(backup: Path) -> Manifest:
@@ -274,14 +284,15 @@ def restore(backup: Path, *, without_mark: bool, with_another_key: bool) -> Mani
     for digest, size_bytes in _listed(backup):
         if digest not in manifest.missing:
             _store_file(backup.parent, digest, size_bytes)
-    whole = ["--exit-on-error", "--single-transaction", "--no-owner", f"--dbname={_database()}"]
-    _run([str(pg_restore.path), *whole, str(backup / "database")])
-    connection.close()  # its prepared statements are of the empty database
+    # Before the database: without a mark, one that was restored would be taken for a new one.
     if not path.exists():
         given = {name: value + _WITHOUT_MARK - STEP for name, value in manifest.given.items()}
         make_private(path.parent)
         unknown = Mark(file=uuid4(), version=uuid4(), timeline=0, given=given)
         write_private(path, msgspec.json.encode(unknown).decode())
+    whole = ["--exit-on-error", "--single-transaction", "--no-owner", f"--dbname={_database()}"]
+    _run([str(pg_restore.path), *whole, str(backup / "database")])
+    connection.close()  # its prepared statements are of the empty database
     # It was set back, even if the mark was not written since the backup.
     IdMark.objects.update(versions={})
     call_command("migrate", "--keep-id-mark", "--no-input", verbosity=0)
@@ -356,15 +367,8 @@ def _listed(backup: Path) -> Iterator[tuple[str, int]]:
 
 def _remove_unfinished(directory: Path) -> None:
     for path in directory.glob(f"*{_UNFINISHED}"):
-        shutil.rmtree(path)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        if _NAME.fullmatch(path.name.removesuffix(_UNFINISHED)):
+            shutil.rmtree(path)
 
 
 @contextmanager

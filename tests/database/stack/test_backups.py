@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO, StringIO
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -223,6 +224,23 @@ def test_a_backup_that_was_interrupted_is_none(directory: Path, monkeypatch: pyt
         call_command("restore", str(directory))
     made = back_up(directory)
     assert {path.name for path in directory.iterdir() if path.is_dir()} == {"files", made.path.name}
+
+
+def test_what_is_not_a_backup_of_this_database_stays(directory: Path) -> None:
+    kept = [directory / name for name in ("site", "upload.unfinished")]
+    for path in kept:
+        path.mkdir(parents=True)
+        (path / "manifest.json").write_text("{}")
+    (directory / "files" / "ab").mkdir(parents=True)
+    (directory / "files" / "ab" / "notes").write_text("mine")
+    back_up(directory, keep=1)
+    assert [path for path in kept if not (path / "manifest.json").exists()] == []
+    assert (directory / "files" / "ab" / "notes").exists()
+
+    IdMark.objects.update(database=uuid4())
+    with pytest.raises(BackupError, match="of another database"):
+        back_up(directory, keep=1)
+    assert len(backups_in(directory)) == 1
 
 
 def test_what_others_could_write_is_neither_written_nor_restored(directory: Path) -> None:
