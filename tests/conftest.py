@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
@@ -43,7 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
     named = [Path(argument.partition("::")[0]).absolute() for argument in config.args]
     if config.option.markexpr == "not slow" and all(map(is_slow, named)):
         config.option.markexpr = ""
-    if config.option.markexpr == "not slow" and config.option.hypothesis_profile is None:
+    in_ci = config.option.markexpr == "not slow" or config.option.markexpr.startswith(("core", "root"))
+    if in_ci and config.option.hypothesis_profile is None:
         hypothesis.settings.load_profile("default suite")
     TransactionTestCase._fixture_teardown = lambda _case: empty_tables()  # type: ignore[attr-defined] # not in stubs
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -111,18 +113,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if is_slow(item.path):
             item.add_marker("slow")
         test = item.nodeid.partition("[")[0]
-        is_named = {item.nodeid, test} & of_proofs or test.rpartition("::")[2] in of_threat_model
-        if item.get_closest_marker("slow") and is_named:
+        is_named = test in of_proofs or test.rpartition("::")[2] in of_threat_model
+        if item.get_closest_marker("slow") and (item.nodeid in of_proofs or (is_named and not is_further_case(item))):
             item.add_marker("core")
         if os.geteuid() != 0 and item.get_closest_marker("root"):
             item.add_marker(pytest.mark.skip(reason="needs root"))
         if config.pluginmanager.hasplugin("_cov") and not item.nodeid.startswith(MEASURED):
             item.add_marker("no_cover")
     # Of the tests that are begun last none may keep one worker busy when the others are idle: the longest, of whole
-    # systems and of pilots, need no database of the tests.
+    # systems and of pilots, need no database of the tests. The tests of a file run in one worker.
+    of_file = Counter(item.path for item in items)
     items.sort(
-        key=lambda item: (item.get_closest_marker("slow") is None, needs_database(item), not is_end_to_end(item))
+        key=lambda item: (
+            (is_fast := item.get_closest_marker("slow") is None),
+            needs_database(item),
+            not is_end_to_end(item),
+            0 if is_fast else -of_file[item.path],
+        )
     )
+
+
+def is_further_case(item: pytest.Item) -> bool:
+    """Return whether a case is not the first of its kind (tests/cases.py)."""
+    case = getattr(item, "callspec", None)
+    return case is not None and any(mark.name == "slow" for mark in case.marks)
 
 
 def needs_database(item: pytest.Item) -> bool:
@@ -149,8 +163,18 @@ def filled_template() -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(filled_template: None, django_db_setup: None) -> None:
+def _migrate_left_out(filled_template: None) -> pytest.MonkeyPatch:
+    """Leave out the command `migrate`, which Django runs in each worker's database: a copy has all tables."""
+    patch = pytest.MonkeyPatch()
+    if TEMPLATE in os.environ:
+        patch.setattr("django.core.management.call_command", lambda *_arguments, **_options: None)
+    return patch
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(_migrate_left_out: pytest.MonkeyPatch, django_db_setup: None) -> None:
     """Make the worker's database, by pytest-django's fixture of this name."""
+    _migrate_left_out.undo()
 
 
 @pytest.fixture(scope="module")

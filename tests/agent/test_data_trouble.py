@@ -11,6 +11,7 @@ from pilots.agent.server.http import TooMuchError
 from tests.agent.conftest import StartAgent
 from tests.agent.scripted import ScriptedServer
 from tests.agent.test_data import TOKEN, adler32, input_file, job_data, storage
+from tests.cases import quick_cases
 from tests.storage import StorageServer
 
 __all__ = ["storage"]
@@ -28,7 +29,7 @@ def handed_back(server: ScriptedServer) -> str:
 # ---- Transfers -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fields", [{}, {"size_bytes": 100}, {"checksum": adler32(b"x" * 100)}])
+@pytest.mark.parametrize("fields", quick_cases([{}, {"size_bytes": 100}, {"checksum": adler32(b"x" * 100)}], quick=1))
 def test_an_interrupted_transfer_is_repeated_and_partial_files_are_not_used(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, fields: dict[str, Any]
 ) -> None:

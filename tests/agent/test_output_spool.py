@@ -9,6 +9,7 @@ import pytest
 from tests.agent.conftest import StartAgent, kept_archive
 from tests.agent.scripted import ScriptedServer
 from tests.agent.test_data import job_data
+from tests.cases import quick_cases
 
 
 def test_refused_output_is_kept_and_its_location_reported(
@@ -192,7 +193,7 @@ def test_missing_files_of_the_output_sandbox_are_named(
     assert ("here.txt" in server.lease.files()) == ("here.txt" in wanted)
 
 
-@pytest.mark.parametrize("wanted", [["link", "pipe", "none", "empty", "runs"], ["*"]])
+@pytest.mark.parametrize("wanted", quick_cases([["link", "pipe", "none", "empty", "runs"], ["*"]], quick=1))
 def test_output_that_cannot_be_stored_is_named_with_its_reason(
     server: ScriptedServer, start: StartAgent, wanted: list[str]
 ) -> None:

@@ -15,6 +15,7 @@ from pilots.agent.server.lease import LeasedJob, parse_job
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ancestor_below, marker, processes_with
 from tests.agent.scripted import Lease, ScriptedServer
+from tests.cases import quick_cases
 
 #: Of an agent, as the figures of the project say.
 MAX_RSS_MB = 30
@@ -189,7 +190,7 @@ def test_a_kill_command_ends_one_payload_only(server: ScriptedServer, start: Sta
     assert finished([other]) == [0]
 
 
-@pytest.mark.parametrize("supervisor_helps", [True, False])
+@pytest.mark.parametrize("supervisor_helps", quick_cases([True, False], quick=1))
 def test_a_job_whose_process_is_killed_is_handed_back_and_the_others_go_on(
     server: ScriptedServer, start: StartAgent, tmp_path: Path, supervisor_helps: bool
 ) -> None:

@@ -15,6 +15,7 @@ from pilots.backends.interface import BatchRequest, PilotOrder
 from pilots.backends.script import pilot_script
 from tests.agent.running import INTERPRETERS, RunningAgent
 from tests.agent.scripted import ScriptedServer, ScriptedTLSServer
+from tests.cases import quick_cases
 from tests.pace import within
 from tests.proxy import HIDDEN_HOST, TinyProxy
 from tests.serving import LoopbackServer
@@ -102,7 +103,7 @@ def pilot(
     )
 
 
-@pytest.mark.parametrize("python", INTERPRETERS)
+@pytest.mark.parametrize("python", quick_cases(INTERPRETERS, quick=1))
 def test_a_pilot_reaches_server_and_storage_through_the_proxy_only(
     server: ScriptedTLSServer, closed_proxy: TinyProxy, tmp_path: Path, python: str
 ) -> None:
@@ -165,11 +166,14 @@ def test_a_server_without_tls_is_reached_through_the_proxy(proxy: TinyProxy, tmp
 
 @pytest.mark.parametrize(
     ("scheme", "password", "refusal"),
-    [
-        ("https", "wr0ng", "(401 Unauthorized): give the right user and password"),
-        ("https", "", "(407 Proxy Authentication Required): give a user and password"),
-        ("http", "", "(407 Proxy Authentication Required): give a user and password"),
-    ],
+    quick_cases(
+        [
+            ("https", "wr0ng", "(401 Unauthorized): give the right user and password"),
+            ("https", "", "(407 Proxy Authentication Required): give a user and password"),
+            ("http", "", "(407 Proxy Authentication Required): give a user and password"),
+        ],
+        quick=1,
+    ),
 )
 def test_a_refusal_of_the_proxy_is_one_sentence_without_the_password(
     server: ScriptedTLSServer, closed_proxy: TinyProxy, tmp_path: Path, scheme: str, password: str, refusal: str

@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from tests.cases import quick_cases
 from tests.end_to_end.stack.running import manage
 from tests.factories import make_token, make_user
 from wms.kernel import checks
@@ -106,14 +107,17 @@ def test_cookies_of_production_are_for_this_host_over_https_only() -> None:
 
 @pytest.mark.parametrize(
     ("changed", "sentence"),
-    [
-        ({"WMS_SERVER_URL": "http://wms.example.org"}, "WMS_SERVER_URL is http://wms.example.org"),
-        ({"WMS_SERVER_URL": "http://127.0.0.1:8000"}, "WMS_SERVER_URL is http://127.0.0.1:8000"),
-        ({"WMS_SERVER_URL": "http://wms.example.org", "WMS_HTTPS": "false"}, "WMS_SERVER_URL is"),
-        ({"WMS_ALLOWED_HOSTS": "wms.example.org,*"}, "WMS_ALLOWED_HOSTS is *"),
-        ({"WMS_SECRET_KEY_FALLBACKS": "short"}, "WMS_SECRET_KEY_FALLBACKS"),
-        ({"WMS_TRUSTED_PROXIES": "nginx.example.org"}, "WMS_TRUSTED_PROXIES has values that are not addresses"),
-    ],
+    quick_cases(
+        [
+            ({"WMS_SERVER_URL": "http://wms.example.org"}, "WMS_SERVER_URL is http://wms.example.org"),
+            ({"WMS_SERVER_URL": "http://127.0.0.1:8000"}, "WMS_SERVER_URL is http://127.0.0.1:8000"),
+            ({"WMS_SERVER_URL": "http://wms.example.org", "WMS_HTTPS": "false"}, "WMS_SERVER_URL is"),
+            ({"WMS_ALLOWED_HOSTS": "wms.example.org,*"}, "WMS_ALLOWED_HOSTS is *"),
+            ({"WMS_SECRET_KEY_FALLBACKS": "short"}, "WMS_SECRET_KEY_FALLBACKS"),
+            ({"WMS_TRUSTED_PROXIES": "nginx.example.org"}, "WMS_TRUSTED_PROXIES has values that are not addresses"),
+        ],
+        quick=1,
+    ),
 )
 def test_an_unsafe_production_server_does_not_start(changed: dict[str, str], sentence: str, tmp_path: Path) -> None:
     start = (sys.executable, "-c", "import wms.wsgi")

@@ -10,6 +10,7 @@ from django.test import Client
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
+from tests.cases import quick_cases
 from tests.factories import make_user
 from wms.accounts import services
 from wms.accounts.domain import digest_of
@@ -155,7 +156,7 @@ def test_waiting_allows_four_attempts_with_one_name_and_each_device_one(bob: Use
 
 @pytest.mark.parametrize(
     ("names", "guesses_before", "most_guesses"),
-    [("bob", 0, 30), ("another each time", 850, 166), ("20 others", 850, 100)],
+    quick_cases([("bob", 0, 30), ("another each time", 850, 166), ("20 others", 850, 100)], quick=1),
 )
 def test_a_new_device_is_in_within_thirty_seconds_beside_a_guesser(
     names: str, guesses_before: int, most_guesses: int

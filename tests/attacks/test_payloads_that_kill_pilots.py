@@ -27,6 +27,7 @@ from pilots.services.director_cycle import begin_rounds, run_cycle
 from pilots.services.reports import end_pilot, leave
 from resources.models import Queue
 from tests.agent.running import marker, processes_with
+from tests.cases import quick_cases
 from tests.clock import pass_time, reset_clock
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
 from tests.pace import wait_for
@@ -152,7 +153,7 @@ DEATHS = [
 ]
 
 
-@pytest.mark.parametrize("first", DEATHS)
+@pytest.mark.parametrize("first", quick_cases(DEATHS, quick=1))
 @pytest.mark.parametrize("second", DEATHS)
 def test_a_job_fails_after_two_pilot_deaths(first: End, second: End, job: Job) -> None:
     assert _after(job, first).status == JobStatus.WAITING

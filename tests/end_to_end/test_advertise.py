@@ -20,6 +20,7 @@ from resources.gateway.wms_advertise import REFUSED, STATES
 from resources.models import Site, ThrottleState
 from resources.services.site_tokens import issue_site_token, revoke_site_token
 from tests.agent.running import INTERPRETERS, marker
+from tests.cases import quick_cases
 from tests.factories import make_throttled_site
 from tests.pace import within
 
@@ -88,7 +89,7 @@ def advertise(
     )
 
 
-@pytest.mark.parametrize("python", INTERPRETERS)
+@pytest.mark.parametrize("python", quick_cases(INTERPRETERS, quick=1))
 def test_advertised_process_counts_start_the_throttle(
     live_server: LiveServer, program: Path, token_file: Path, spawn: Spawn, mark: str, python: str
 ) -> None:

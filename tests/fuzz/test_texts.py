@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from resources.domain.advertisements import of_classad
 from resources.domain.classad import ClassAdError, classad_of, evaluate, parse_expression
+from tests.cases import quick_cases
 from tests.fuzz.conftest import EXAMPLES, LONG
 from tests.fuzz.texts import (
     CFG_EXAMPLES,
@@ -128,7 +129,7 @@ def test_parsing_time_is_linear_in_the_text(kind: str, subtests: pytest.Subtests
             assert calls_of(partial(tried, read, large)) <= 2.2 * calls + 1000
 
 
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("kind", quick_cases(READERS, quick=1))
 def test_64_kb_are_parsed_in_one_step(kind: str, subtests: pytest.Subtests) -> None:
     read, families = READERS[kind]
     for name, family in families.items():

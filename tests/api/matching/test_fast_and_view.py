@@ -21,6 +21,7 @@ from matching.services import job_tokens
 from pilots.models import Pilot
 from tests import factories
 from tests.api.matching.conftest import SampleData, lease_for
+from tests.cases import examples
 from tests.clock import stop_clock
 from tests.wsgi import FastClient
 from wms.jobs.models import Job, JobCommand
@@ -171,7 +172,7 @@ def outcome(client: Client, requests: Sequence[Send]) -> tuple[list[object], lis
 
 
 @settings(
-    max_examples=100,
+    max_examples=examples(100),
     derandomize=True,
     database=None,
     deadline=None,

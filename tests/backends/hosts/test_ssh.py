@@ -26,6 +26,7 @@ from tests.backends.hosts.pilots import (
     process_of,
     start,
 )
+from tests.cases import quick_cases
 from tests.pace import wait_for
 from tests.serving import LoopbackServer
 from tests.ssh import SSHHost, ssh_host
@@ -44,14 +45,17 @@ def wrap_ssh(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     "script",
-    [
-        pytest.param(f'{REAL_SSH} "$@" >/dev/null; exit 255', id="it was done and the answer was lost"),
-        pytest.param(f'{REAL_SSH} "$@" >/dev/null; kill -9 $$', id="ssh was killed"),
-        pytest.param(
-            f'exec 3<&0; {REAL_SSH} "$@" <&3 & until [ -e {{process}} ]; do sleep 0.01; done; kill -9 $!; exit 255',
-            id="ssh was killed in the middle",
-        ),
-    ],
+    quick_cases(
+        [
+            pytest.param(f'{REAL_SSH} "$@" >/dev/null; exit 255', id="it was done and the answer was lost"),
+            pytest.param(f'{REAL_SSH} "$@" >/dev/null; kill -9 $$', id="ssh was killed"),
+            pytest.param(
+                f'exec 3<&0; {REAL_SSH} "$@" <&3 & until [ -e {{process}} ]; do sleep 0.01; done; kill -9 $!; exit 255',
+                id="ssh was killed in the middle",
+            ),
+        ],
+        quick=1,
+    ),
 )
 def test_a_pilot_whose_answer_was_lost_is_found_and_not_started_twice(
     ssh: Host, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,7 @@ from tests.backends.slurm.pilots import (
     state_of,
     wrapped,
 )
+from tests.cases import quick_cases
 from tests.pace import wait_for
 from tests.slurm import CORES, SlurmCluster
 from tests.ssh import ssh_host
@@ -142,7 +143,8 @@ def test_the_error_of_sbatch_is_reported(make: MakeBackend) -> None:
 
 
 @pytest.mark.parametrize(
-    "ending", ["kill -9 $PPID", "exec sleep 60", "echo 'sbatch: error: Socket timed out' >&2; exit 1"]
+    "ending",
+    quick_cases(["kill -9 $PPID", "exec sleep 60", "echo 'sbatch: error: Socket timed out' >&2; exit 1"], quick=1),
 )
 def test_a_pilot_whose_answer_was_lost_is_found_by_its_stamp_and_not_submitted_twice(
     make: MakeBackend, cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str

@@ -16,6 +16,7 @@ from matching.models import Match
 from matching.services import expiry, leases
 from matching.services.match import match
 from matching.services.offers import OfferRequest
+from tests.cases import examples
 from tests.clock import pass_time, stop_clock
 from tests.factories import make_job, make_pilot
 from wms.jobs.domain.lifecycle import Action, JobStatus
@@ -203,7 +204,7 @@ def sample(job: Job, *, at_s: float, reported_at_s: float | None) -> bool:
         return bool(was_due)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(pauses_s=st.lists(st.sampled_from([0.5, 29.9, 30.0, 31.0, 61.0, 600.0, 5000.0, 90_000.0]), max_size=300))
 @example(pauses_s=[0.5, 600.0, 30.0, 29.9, 30.0, 29.9, 29.9, 30.0, 29.9, 29.9])  # 840 s; the sum of floats is less
 def test_samples_are_few_even_and_those_of_heartbeats(job: Job, pauses_s: Sequence[float]) -> None:

@@ -22,6 +22,7 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import Limit, QueuedJob
+from tests.cases import examples
 from tests.clock import stop_clock
 from tests.factories import NOW, make_job, make_pilot
 from wms.jobs.domain.lifecycle import FINAL, LEASED, TRANSITIONS, JobStatus
@@ -147,7 +148,7 @@ def at(columns: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 @pytest.mark.slow
 @settings(
-    max_examples=80,
+    max_examples=examples(80),
     derandomize=True,
     database=None,
     deadline=None,

@@ -14,7 +14,7 @@ from resources.models import Queue, Site
 from taskqueues.models import Limit, SubmitPool
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
-from tests.cases import quick_cases
+from tests.cases import examples, quick_cases
 from tests.factories import NOW, make_ce, make_group, make_platform, make_queue, make_site, make_task_queue, make_user
 from wms.accounts.models import VO
 from wms.kernel.db import database_now
@@ -100,7 +100,7 @@ class Fits:
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def check(fits: Fits, data: st.DataObject) -> None:
     told: dict[str, Any] = {
         "cpu_time_s": 5000,

@@ -13,6 +13,7 @@ from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
+from tests.cases import examples
 from tests.factories import make_group, make_task_queue, make_user, make_vo
 from tests.reference.conditions import all_conditions
 
@@ -74,7 +75,7 @@ names = st.lists(one_of(*NAMES, "E"), max_size=4, unique=True).map(tuple)
 
 
 @given(data=st.data())
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def check(sample: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) -> None:
     offer = ResourceOffer(
         vo_id=data.draw(one_of(*sample["vo_id"])),

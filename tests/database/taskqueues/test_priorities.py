@@ -11,6 +11,7 @@ from taskqueues.domain.shares import QueueLoad, split_share, total_weight
 from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue, TaskQueueChange
 from taskqueues.models.changes import CONFIGURATION
 from taskqueues.services import priorities
+from tests.cases import examples
 from tests.factories import NOW, make_group, make_queued_job, make_task_queue, make_user, make_vo
 from wms.accounts.models import Group
 
@@ -121,7 +122,7 @@ queues_of_three_groups = st.lists(
     sharing=st.tuples(*[st.booleans()] * 3),
     only_changed=st.booleans(),
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_sql_and_python_divide_shares_equally(
     db: None,
     queues: list[tuple[int, int, dict[int, int]]],

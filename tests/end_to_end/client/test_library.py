@@ -19,6 +19,7 @@ from resources.models import Site
 from resources.services.site_tokens import issue_site_token
 from tests import factories
 from tests.agent.running import RunningAgent
+from tests.cases import examples
 from tests.end_to_end.client.dropping_proxy import Drop, dropping_proxy
 from tests.pace import within
 from wms.client import Client, ServerRefusedError, StillRunningError, WrongUsageError, retries
@@ -183,7 +184,7 @@ def test_a_submission_with_lost_answers_exists_once(client: Client, monkeypatch:
     monkeypatch.setattr(retries, "_FIRST_S", 0.001)
     with dropping_proxy(client.connection.url) as proxy:
 
-        @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(st.lists(drops, max_size=5))
         def property_of(plan: list[Drop]) -> None:
             proxy.plan(plan)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import examples
 from wms.configuration.dirac.cfg import MAX_BYTES
 from wms.configuration.dirac.convert import NotDiracError, convert
 from wms.configuration.schema import check
@@ -238,7 +239,7 @@ FULL = {
         {name: st.fixed_dictionaries(dict.fromkeys(below, TREES)) for name, below in FULL.items()}
     )
 )
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_any_configuration_becomes_a_valid_file_and_all_its_options_are_counted(
     trees: dict[str, dict[str, list[tuple[str, object]]]],
 ) -> None:

@@ -7,6 +7,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import examples
 from wms.configuration.document import MAX_BYTES
 from wms.configuration.entries import read
 from wms.configuration.problems import ConfigurationError
@@ -292,7 +293,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=200) | st.text(max_size=100).map(lambda text: text.encode("utf-8", "surrogatepass")))
 @example(b'"\\ud800": 1')
 @example(b'"\\UFFFFFFFF": 1')
@@ -301,13 +302,13 @@ def test_bytes_raise_nothing_but_the_error(source: bytes) -> None:
     assert isinstance(problems_of(source, A="a"), list)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(yaml_words, max_size=30).map("".join))
 def test_almost_yaml_raises_nothing_but_the_error(text: str) -> None:
     assert isinstance(problems_of(text, A="a"), list)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.dictionaries(keys, trees, max_size=5))
 def test_any_tree_raises_nothing_but_the_error(tree: object) -> None:
     assert isinstance(problems_of(yaml.safe_dump(tree), A="a"), list)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import examples
 from wms.jobs.domain.archives import (
     SandboxTooLargeError,
     UnsafeArchiveError,
@@ -174,7 +175,7 @@ members = st.builds(
 @example(archive=[symlink("a", "a/a")])
 @example(archive=[symlink("a", "."), symlink("a/l", "..")])
 @example(archive=[symlink("a/b/top", "../.."), symlink("l", "a/b/top/.."), file("l/x")])
-@settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(600), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_whatever_is_accepted_unpacks_inside_its_directory(
     archive: list[Member], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
