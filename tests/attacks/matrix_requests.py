@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -11,7 +12,7 @@ from django.contrib import admin
 from tests.api.credentials.addresses import METHODS, METHODS_OF_PAGES, Address, every_address
 from tests.attacks import matrix
 from tests.attacks.matrix import MACHINES, NOBODY_KNOWN, PEOPLE
-from tests.attacks.matrix_callers import LIKE, WHOLE, Caller, Scene
+from tests.attacks.matrix_callers import LIKE, NAMES, WHOLE, Caller, Scene
 
 ALL_METHODS: Final = (*METHODS, "TRACE")
 #: They try every method; for others of their kind it is the same code.
@@ -27,6 +28,37 @@ TRY_EVERY_METHOD: Final = frozenset(
         "advertising site",
     }
 )
+
+
+class Reach(StrEnum):
+    """What a caller requests."""
+
+    RULES = "one address for each rule"
+    ADDRESSES = "every address, by its methods"
+    METHODS = "every address, by all methods that exist"
+
+
+#: In the slow core these request every address; the others that do so in the nightly run, one for each rule.
+ALWAYS_WHOLE: Final = frozenset(
+    {
+        "anonymous",
+        # What belongs to others: in their VO and group, outside of it, and in the administration.
+        "colleague by session",
+        "user of another VO by session",
+        "manager of another VO by session",
+        "pilot of another VO",
+        "superuser by token to read",
+    }
+)
+#: {(caller, what it requests): whether in the slow core}.
+CASES: Final[Mapping[tuple[str, Reach], bool]] = {
+    **{(name, Reach.ADDRESSES if name in ALWAYS_WHOLE else Reach.RULES): True for name in NAMES},
+    **{
+        (name, Reach.METHODS if name in TRY_EVERY_METHOD else Reach.ADDRESSES): False
+        for name in WHOLE
+        if name in TRY_EVERY_METHOD or name not in ALWAYS_WHOLE
+    },
+}
 #: They send their token to every page, where nobody looks at it: neither a person's nor a machine's opens any.
 TRY_PAGES_BY_TOKEN: Final = frozenset({"superuser by token", "pilot"})
 #: Attributes of views of the API by which requests are authenticated and permitted.
@@ -73,10 +105,10 @@ class Request:
         return send(self.url, self.body, content_type="application/json", headers=headers)
 
 
-def requests_of(name: str, caller: Caller, scene: Scene) -> Iterator[Request]:
+def requests_of(name: str, caller: Caller, scene: Scene, *, at: Reach) -> Iterator[Request]:
     """Return the requests that the caller of this name sends."""
-    requests = _on_every_address(name, caller, scene)
-    return requests if name in WHOLE else _one_for_each_rule(requests, like=LIKE[name])
+    requests = _on_every_address(name, caller, scene, by_every_method=at is Reach.METHODS)
+    return _one_for_each_rule(requests, like=LIKE.get(name, name)) if at is Reach.RULES else requests
 
 
 def _one_for_each_rule(requests: Iterator[Request], *, like: str) -> Iterator[Request]:
@@ -99,11 +131,11 @@ def _rule_of(request: Request) -> tuple[object, ...]:
     return (*code, request.method, action, "<" in request.address.route, *matrix.row(request.asked))
 
 
-def _on_every_address(name: str, caller: Caller, scene: Scene) -> Iterator[Request]:
+def _on_every_address(name: str, caller: Caller, scene: Scene, *, by_every_method: bool) -> Iterator[Request]:
     for address in every_address():
         arguments = _arguments(address, scene)
         url, body = address.url(arguments), _body(address, scene)
-        for method in methods(name, caller, address):
+        for method in methods(name, caller, address, by_every_method=by_every_method):
             yield Request(method=method, name=address.name, address=address, url=url, body=body)
         if address.name.endswith("_changelist") and not caller.token and caller.role in PEOPLE:
             yield from _actions(address, url, scene)
@@ -113,11 +145,11 @@ def _on_every_address(name: str, caller: Caller, scene: Scene) -> Iterator[Reque
                 yield Request(method=method, name=address.name, address=address, url=gone, body=body, is_there=False)
 
 
-def methods(name: str, caller: Caller, address: Address) -> tuple[str, ...]:
+def methods(name: str, caller: Caller, address: Address, *, by_every_method: bool) -> tuple[str, ...]:
     """Return the HTTP methods that the caller sends to the address."""
     # The admin sends away everybody who is no staff.
     is_sent_away = caller.role == "owner" and address.route.startswith("/admin/")
-    if name in TRY_EVERY_METHOD and not is_sent_away and (address.is_api or not caller.token):
+    if by_every_method and not is_sent_away and (address.is_api or not caller.token):
         return ALL_METHODS
     if address.is_api:
         return tuple(method for method in METHODS if method in address.answers)

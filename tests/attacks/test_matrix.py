@@ -1,7 +1,8 @@
 """The matrix: every address and method, requested by every kind of caller, answers as the table in matrix.py says.
 
-A caller with rights of its own requests all of them (``WHOLE`` in matrix_callers.py). A caller with the rights of
-another, or whose credential is refused, requests one address for each rule (``LIKE``).
+A caller with rights of its own requests all of them (``WHOLE`` in matrix_callers.py), most only in the nightly run
+(``CASES`` in matrix_requests.py). A caller with the rights of another, or whose credential is refused, requests one
+address for each rule (``LIKE``).
 """
 
 import copy
@@ -19,8 +20,8 @@ from pytest_django import Settings
 from tests.api.credentials.sample import HERS, PASSWORD, STORAGE_CREDENTIAL
 from tests.attacks import matrix
 from tests.attacks.matrix import PEOPLE
-from tests.attacks.matrix_callers import NAMES, Caller, Scene, make_caller, make_scene
-from tests.attacks.matrix_requests import Request, is_redirect, requests_of
+from tests.attacks.matrix_callers import Caller, Scene, make_caller, make_scene
+from tests.attacks.matrix_requests import CASES, Reach, Request, is_redirect, requests_of
 from tests.oidc import scripted_provider
 from tests.tables import checksums, rows_written
 from wms.accounts.models import FailedLogIn, SecurityEvent
@@ -147,9 +148,9 @@ class Asker:
         self.before = self.tables()
         self.written = rows_written(without=LOGS)
 
-    def ask_all(self) -> None:
+    def ask_all(self, *, at: Reach) -> None:
         there: dict[str, int] = {}
-        for request in requests_of(self.name, self.caller, self.scene):
+        for request in requests_of(self.name, self.caller, self.scene, at=at):
             status = self.ask(request)
             if request.is_there:
                 there[request.asked] = status
@@ -197,13 +198,19 @@ class Asker:
         self.wrong.append(f"{request.asked}{what}: {trouble} ({answer.status_code})")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        pytest.param(name, at, id=f"{name} at {at}", marks=[pytest.mark.slow] * (not is_core))
+        for (name, at), is_core in CASES.items()
+    ],
+)
 def test_access_rights_match_the_table_and_refusals_change_nothing(
-    scene: Scene, caplog: pytest.LogCaptureFixture, name: str
+    scene: Scene, caplog: pytest.LogCaptureFixture, name: str, at: Reach
 ) -> None:
     asker = Asker(name, scene)
     with caplog.at_level(logging.DEBUG if asker.caller.token else logging.INFO):
-        asker.ask_all()
+        asker.ask_all(at=at)
     assert not asker.wrong, f"The {name} departs from the table in tests/attacks/matrix.py:\n" + "\n".join(asker.wrong)
     # NB: the framework's own records carry the request, which no formatter of ours writes.
     logged = "\n".join(

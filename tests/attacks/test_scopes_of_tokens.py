@@ -1,37 +1,23 @@
-"""Tokens of the scopes read and submit, used for more than that at every address."""
+"""Tokens of the scopes read and submit, used for more than that; at every address, see test_matrix.py."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 from django.views import View
 from pytest_django import Settings
-from rest_framework.permissions import SAFE_METHODS
 from rest_framework.response import Response
 from rest_framework.test import APIClient, APIRequestFactory
 from rest_framework.views import APIView
 
-from tests.api.credentials.addresses import Address, every_address
 from tests.api.credentials.sample import SampleData, make_sample
 from tests.factories import make_job, make_token, make_user
-from tests.tables import checksums
 from wms.accounts import queries
 from wms.accounts.domain import TokenScope
-from wms.accounts.models import SecurityEvent
 from wms.jobs.models import Job
 
 pytestmark = pytest.mark.django_db
-
-#: May be used with the scope ``submit``; every other address that changes something needs ``manage``.
-FOR_SUBMITTERS = {
-    "jobs", "jobs-bulk", "job", "job-kill", "job-reschedule", "job-delete", "job-hold", "job-release", "sandboxes",
-    "jobs-rehearsal", "auth-revoke",
-}  # fmt: skip
-#: No token is looked at: they take a password, or the word of a provider.
-WITHOUT_TOKENS = {"auth-token", "auth-oidc", "auth-oidc-device", "auth-oidc-token"}
 
 
 @pytest.fixture
@@ -41,40 +27,10 @@ def sample(db: None, settings: Settings, tmp_path: Path) -> SampleData:
     return make_sample()
 
 
-def unsafe() -> Iterator[tuple[str, Address]]:
-    for address in every_address():
-        if address.is_api and address.name not in WITHOUT_TOKENS:
-            yield from ((method, address) for method in address.methods if method not in SAFE_METHODS)
-
-
 def client_with(token: str) -> APIClient:
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
     return client
-
-
-@pytest.mark.parametrize("scope", [TokenScope.READ, TokenScope.SUBMIT])
-@pytest.mark.parametrize("operator", [False, True])
-def test_a_narrow_token_changes_nothing_beyond_its_scope(scope: TokenScope, operator: bool, sample: SampleData) -> None:
-    """An operator's, so that nothing but the scope stands in the way."""
-    if operator:
-        type(sample.alice).objects.filter(pk=sample.alice.pk).update(operator=True)
-    token, tried = make_token(sample.alice, scope=scope), 0
-    before = checksums(without={SecurityEvent._meta.db_table})
-    for method, address in unsafe():
-        if address.name == "auth-revoke" or (scope is TokenScope.SUBMIT and address.name in FOR_SUBMITTERS):
-            continue
-        savepoint = transaction.savepoint()
-        answer = client_with(token).generic(
-            method, address.url(sample.arguments()), "{}", content_type="application/json"
-        )
-        assert answer.status_code in {401, 403, 404, 405, 415}, (method, address.name, answer.status_code)
-        if method in address.answers:
-            assert answer.status_code in {401, 403}, (method, address.name, answer.status_code)
-            tried += 1
-        transaction.savepoint_commit(savepoint)
-    assert checksums(without={SecurityEvent._meta.db_table}) == before
-    assert tried >= 10
 
 
 def test_a_view_without_a_scope_requires_manage(sample: SampleData) -> None:
