@@ -36,17 +36,31 @@ def free_port() -> int:
         return number
 
 
+def make_trap(directory: Path) -> Path:
+    """Make and return a directory with modules of an attacker, each of which leaves its name when it is imported."""
+    directory.mkdir()
+    # The server imports these, at any time of its start.
+    for name in ("celery", "kombu", "psycopg", "resources", "pilots", "matching", "wms", "redis", "granian"):
+        (directory / f"{name}.py").write_text(f"open({str(directory / 'trace')!r}, 'a').write('{name} ')\n")
+    return directory
+
+
+def imported_from(trap: Path) -> str:
+    """Return the names of the modules that were imported out of a trap."""
+    trace = trap / "trace"
+    return trace.read_text() if trace.exists() else ""
+
+
 @contextmanager
-def running_up(command: Sequence[str], log: Path, *, directory: Path = PROJECT) -> Iterator[psutil.Process]:
+def running_up(command: Sequence[str], log: Path) -> Iterator[psutil.Process]:
     """Run a command that starts the system until it is up, with its output in a file; return the supervisor.
 
     Args:
         command: `up` with its options, or what becomes it.
         log: the file.
-        directory: the current directory of the command.
     """
     with log.open("wb") as output:
-        up = subprocess.Popen(command, cwd=directory, env=environment(), stdout=output, stderr=subprocess.STDOUT)
+        up = subprocess.Popen(command, env=environment(), stdout=output, stderr=subprocess.STDOUT)
     try:
         wait_for(lambda: "The system is up at" in log.read_text() or up.poll() is not None, READY_WITHIN_S)
         assert up.poll() is None, log.read_text()

@@ -6,9 +6,10 @@ import shlex
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 import psycopg
@@ -18,6 +19,8 @@ from tests.end_to_end.stack.running import (
     READY_WITHIN_S,
     environment,
     free_port,
+    imported_from,
+    make_trap,
     manage,
     processes_of,
     refused,
@@ -28,12 +31,20 @@ from tests.pace import Deadline, wait_for, within
 class Up:
     """One `up` with its own port."""
 
-    def __init__(self, directory: Path, *arguments: str, port: int, **variables: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *arguments: str,
+        port: int,
+        current: Path | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.port = port
         self._log = directory.parent / "up.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 command(directory, *arguments, port=port),
+                cwd=current,
                 env={**environment(), **variables},
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -86,27 +97,47 @@ def up(directory: Path, port: int) -> Iterator[Up]:
         up.process.wait()
 
 
-def test_up_answers_locks_its_directory_and_stops_cleanly(up: Up, directory: Path, port: int) -> None:
-    up.wait_until_ready()
+def test_up_answers_locks_its_directory_survives_sigkill_and_stops_cleanly(
+    directory: Path, tmp_path: Path, port: int
+) -> None:
+    trap = make_trap(tmp_path / "trap")
+    first = Up(directory, port=port, current=trap)
+    try:
+        first.wait_until_ready()
+        assert first.status_of("/healthz") == 200
+        assert "Next, in a second terminal: `uv run manage.py configure FILE`" in first.output
+        assert re.search(rf"is in use by process {first.process.pid}\b", refused_up(directory, port=port))
+        assert f"Port {port} of 127.0.0.1 cannot be used" in refused_up(directory.with_name("other"), port=port)
+        assert first.status_of("/healthz") == 200
+        key = (directory / "secret_key").read_text()
+        parts = psutil.Process(first.process.pid).children(recursive=True)
+        assert len(parts) > len(PARTS)
+    finally:
+        first.process.kill()
+        first.process.wait()
 
-    assert up.status_of("/healthz") < 500
-    assert "Next, in a second terminal: `uv run manage.py configure FILE`" in up.output
-    assert re.search(rf"is in use by process {up.process.pid}\b", refused_up(directory, port=port))
-    assert f"Port {port} of 127.0.0.1 cannot be used" in refused_up(directory.with_name("other"), port=port)
-    assert up.status_of("/healthz") < 500
-
-    deadline = Deadline(10)
-    up.process.send_signal(signal.SIGINT)
-    assert up.process.wait(timeout=within(30)) == 0
-    assert not deadline.has_passed()
+    second = Up(directory, port=port)
+    try:
+        second.wait_until_ready()
+        assert second.status_of("/healthz") == 200
+        wait_for(lambda: not any(part.is_running() for part in parts), 10)
+        deadline = Deadline(10)
+        second.process.send_signal(signal.SIGINT)
+        assert second.process.wait(timeout=within(30)) == 0
+        assert not deadline.has_passed()
+    finally:
+        second.process.kill()
+        second.process.wait()
     assert processes_of(directory.parent) == []
     assert not (directory / "environment").exists()
+    assert (directory / "secret_key").read_text() == key
+    assert imported_from(trap) == ""
 
 
 def test_up_listens_on_a_socket_for_a_proxy(directory: Path, port: int) -> None:
     path = directory.parent / "web.socket"
     behind = {"WMS_SERVER_URL": "https://wms.example.org", "WMS_HTTPS": "true", "WMS_TRUSTED_PROXIES": "unix"}
-    up = Up(directory, "--listen", f"unix:{path}", port=port, **behind)
+    up = Up(directory, "--listen", f"unix:{path}", port=port, variables=behind)
     try:
         up.wait_until_ready()
         assert "The system is up at https://wms.example.org/ " in up.output
@@ -130,29 +161,10 @@ def status_at(path: Path, scheme: str) -> int:
         connection.close()
 
 
-def test_sigkill_leaves_no_process_and_the_next_start_works(up: Up, directory: Path, port: int) -> None:
-    key = (directory / "secret_key").read_text()
-    up.wait_until_ready()
-    up.process.kill()
-    up.process.wait()
-
-    again = Up(directory, port=port)
-    try:
-        again.wait_until_ready()
-        assert again.status_of("/healthz") < 500
-        again.process.kill()
-        again.process.wait()
-        wait_for(lambda: processes_of(directory.parent) == [], 10)
-    finally:
-        again.process.kill()
-        again.process.wait()
-    assert (directory / "secret_key").read_text() == key
-
-
 def test_parts_that_hang_are_replaced_and_operators_are_told(directory: Path, tmp_path: Path, port: int) -> None:
     alarms = tmp_path / "alarms"
     alarm = f"""sh -c 'printf "%s\\n" "$1" >> {alarms}' alarm"""
-    up = Up(directory, port=port, WMS_ALARM_COMMAND=alarm)
+    up = Up(directory, port=port, variables={"WMS_ALARM_COMMAND": alarm})
     try:
         up.wait_until_ready()
         wait_for(lambda: both_workers_have_reported(directory), 120, state=lambda: up.output)
