@@ -17,15 +17,20 @@ from matching.models import ExpirerRun
 from matching.queries.shares import portions_of
 from matching.queries.unmatched_counts import waiting_by_reason
 from pilots.models import BlackHole, CEHealth, DirectorRun, Pilot
+from resources.domain.enums import ThrottlePolicy
+from resources.models import Site
+from resources.queries.throttles import standings
 from taskqueues.models import UsageCounter
 from wms.accounts.models import VO, Group
 from wms.jobs.models import CurrentJobCount, CurrentSiteJobCount
 from wms.jobs.models.jobs import LEASED_STATUSES
+from wms.kernel.clock import clock_ahead
 from wms.kernel.liveness import latest_runs, reports
 from wms.kernel.runs import Run
 from wms.operations import database
 from wms.operations.broker import queue_depths
 from wms.operations.disks import disks
+from wms.operations.models import LastBackup
 from wms.operations.parts import read_parts
 
 #: {values of the labels: number}.
@@ -127,6 +132,18 @@ def _waiting_tasks(_now: datetime) -> Numbers:
     return {(queue,): number for queue, number in (queue_depths() or {}).items()}
 
 
+def _closed_throttles(now: datetime) -> Numbers:
+    sites = Site.objects.exclude(throttle_policy=ThrottlePolicy.NONE).in_bulk()
+    return {
+        (sites[pk].name,): float(not standing.accepting) for pk, standing in standings(sites.values(), now=now).items()
+    }
+
+
+def _last_backup(_now: datetime) -> Numbers:
+    last = LastBackup.objects.first()
+    return {} if last is None else {(): last.finished_at.timestamp()}
+
+
 def _connections(_now: datetime) -> Numbers:
     return {(name,): number for name, number in database.connections().items()}
 
@@ -170,6 +187,12 @@ GAUGES: Final = (
     ),
     Gauge(
         name="wms_black_holes", labels=("site",), meaning="Hosts that get no jobs, as black holes", read=_black_holes
+    ),
+    Gauge(
+        name="wms_throttle_closed",
+        labels=("site",),
+        meaning="Whether the throttle of a site lets no job pass now (1) or some (0)",
+        read=_closed_throttles,
     ),
     Gauge(
         name="wms_last_run_timestamp_seconds",
@@ -240,6 +263,17 @@ GAUGES: Final = (
         labels=("table",),
         meaning=f"Dead rows that are not removed yet, of tables with at least {_FEW_DEAD_ROWS}",
         read=_dead_rows,
+    ),
+    Gauge(
+        name="wms_last_backup_timestamp_seconds",
+        meaning="End of the last run of `wms-server backup`, as Unix time of the database's clock; nothing before the "
+        "first one",
+        read=_last_backup,
+    ),
+    Gauge(
+        name="wms_clock_ahead_seconds",
+        meaning="Clock of the machine of the worker control minus that of the database",
+        read=lambda _now: {(): clock_ahead().total_seconds()},
     ),
     Gauge(
         name="wms_disk_free_bytes",

@@ -1,5 +1,6 @@
 """Values of the whole system, measured every 15 s and stored in one row, from which any process answers (ADR 98)."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,6 +8,8 @@ from datetime import datetime
 from wms.kernel.db import database_now
 from wms.operations.gauges import GAUGES
 from wms.operations.models import StoredMeasurements
+
+logger = logging.getLogger(__name__)
 
 #: {gauge: [({label: value}, number), …]}.
 Values = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
@@ -22,17 +25,22 @@ class Measurements:
 
 
 def measure() -> Measurements:
-    """Read all gauges.
+    """Read all gauges; one that cannot be read, such as that of a volume that is broken, has no values.
 
     Raises:
         DatabaseError: the database is away.
-        OSError: a volume cannot be looked at.
     """
     at = database_now()
-    values = {
-        gauge.name: [(dict(zip(gauge.labels, of, strict=True)), value) for of, value in sorted(gauge.read(at).items())]
-        for gauge in GAUGES
-    }
+    values: dict[str, Sequence[tuple[Mapping[str, str], float]]] = {}
+    for gauge in GAUGES:
+        try:
+            numbers = gauge.read(at)
+        except OSError as error:
+            logger.warning("gauge.unreadable", extra={"gauge": gauge.name, "reason": str(error)})
+            numbers = {}
+        values[gauge.name] = [
+            (dict(zip(gauge.labels, of, strict=True)), value) for of, value in sorted(numbers.items())
+        ]
     return Measurements(at=at, values=values)
 
 

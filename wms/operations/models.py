@@ -1,4 +1,4 @@
-"""The tables of what was measured, and of the mark of the highest ids."""
+"""The tables of what was measured, of the mark of the highest ids, and of the last backup."""
 
 from uuid import uuid4
 
@@ -34,3 +34,16 @@ class IdMark(models.Model):
 
     def __str__(self) -> str:
         return f"mark of the ids of {self.database}"
+
+
+class LastBackup(models.Model):
+    """The one row is the last backup that `backup` has finished; without a row there was none (ADR 103)."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    finished_at = models.DateTimeField(help_text="By the database's clock.")
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="last_backup_has_one_row", condition=models.Q(id=1))]
+
+    def __str__(self) -> str:
+        return f"backup of {self.finished_at}"

@@ -1,4 +1,4 @@
-"""Tiles about the database server, the broker, volumes, the clock and versions."""
+"""Tiles about the database server, the broker, backups, volumes, the clock and versions."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -12,6 +12,7 @@ from wms.kernel.time_texts import duration
 from wms.operations.broker import queue_depths
 from wms.operations.database import Transaction
 from wms.operations.disks import Disk
+from wms.operations.models import LastBackup
 from wms.operations.tile import Tile, shown
 from wms.wire.version import __version__
 
@@ -21,6 +22,8 @@ MOST_CONNECTIONS: Final = 0.9
 LONGEST_TRANSACTION_S: Final = 600.0
 #: Dead rows of a table; autovacuum removes them before there are as many.
 MOST_DEAD_ROWS: Final = 10_000_000
+#: Seconds since the last backup: two nights, of which one may fail.
+OLDEST_BACKUP_S: Final = 50 * 3600.0
 #: Part of a volume that should be free.
 LEAST_FREE: Final = 0.05
 
@@ -71,6 +74,22 @@ def dead_rows_tile(dead: Mapping[str, int], *, most: int = MOST_DEAD_ROWS) -> Ti
         text=f"{sum(dead.values()):,}",
         to_do="" if is_well else "End the longest transaction, and make autovacuum more eager for this table.",
         lines=shown([f"{table}: {number:,}" for table, number in dead.items()]),
+    )
+
+
+def backup_tile(*, now: datetime) -> Tile:
+    """Return the tile of the last backup; red when there were some, and the last one is old."""
+    name, last = "Backup", LastBackup.objects.first()
+    if last is None:
+        return Tile(name=name, is_well=True, text="none was made by `wms-server backup`")
+    age_s = (now - last.finished_at).total_seconds()
+    is_well = age_s < OLDEST_BACKUP_S
+    return Tile(
+        name=name,
+        is_well=is_well,
+        text=f"the last one was made {duration(age_s)} ago",
+        since=None if is_well else last.finished_at,
+        to_do="" if is_well else "Look at the timer that runs `wms-server backup`, and at the log of its last run.",
     )
 
 

@@ -21,6 +21,7 @@ from wms.operations.grid_tiles import (
 )
 from wms.operations.part_tiles import TaskTile, index_tile, part_tiles, report_tiles, task_tiles
 from wms.operations.server_tiles import (
+    backup_tile,
     broker_tile,
     clock_tile,
     connections_tile,
@@ -75,6 +76,7 @@ def _from_database(*, now: datetime) -> tuple[Sequence[Tile], Sequence[TaskTile]
         transaction_tile(database.longest_transaction(), now=now),
         size_tile(database.database_size_bytes()),
         dead_rows_tile(database.dead_rows()),
+        backup_tile(now=now),
         *report_tiles(reported, now=now),
         directors_tile(now=now),
         ces_tile(now=now),

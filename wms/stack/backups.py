@@ -33,14 +33,14 @@ from wms.jobs.services import sandbox_files
 from wms.jobs.services.sandbox_files import NoRoomError
 from wms.kernel.clock import current_time
 from wms.kernel.database_version import is_newer
-from wms.kernel.db import periodic_task_lock
+from wms.kernel.db import database_now, periodic_task_lock
 from wms.kernel.names import listed
 from wms.kernel.private_files import FILE_MODE, sync_directory, write_private
 from wms.kernel.secrets import UndecipherableError, decrypt, encrypt
 from wms.kernel.trusted_paths import require_trusted
 from wms.operations import id_marks
 from wms.operations.id_marks import STEP, Mark, mark_file
-from wms.operations.models import IdMark
+from wms.operations.models import IdMark, LastBackup
 from wms.stack.binaries import PostgresClient, find_client
 from wms.stack.errors import StackError
 from wms.stack.servers import environment_of_server
@@ -125,6 +125,7 @@ def back_up(directory: Path, *, keep: int | None = None) -> BackedUp:
         write_private(unfinished / "manifest.json", msgspec.json.encode(manifest).decode())
         unfinished.rename(directory / name)
         sync_directory(directory)
+        LastBackup.objects.update_or_create(pk=1, defaults={"finished_at": database_now()})
         removed = [] if keep is None else _keep_only(directory, keep)
     return BackedUp(path=directory / name, manifest=manifest, new_files=new_files, removed=removed)
 

@@ -1,5 +1,6 @@
 """The gauges of /metrics, measured on a planted system."""
 
+import errno
 import json
 from datetime import timedelta
 
@@ -13,7 +14,8 @@ from redis import Redis
 
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun
-from resources.domain.enums import ResourceState
+from resources.domain.enums import ResourceState, ThrottlePolicy
+from resources.models import ThrottleState
 from taskqueues.domain.usage import interval_of
 from taskqueues.models import Limit, UsageInterval
 from tests.factories import (
@@ -24,6 +26,7 @@ from tests.factories import (
     make_pilot,
     make_queue,
     make_site,
+    make_throttled_site,
     make_user,
     make_vo,
 )
@@ -33,8 +36,9 @@ from wms.kernel.db import database_now
 from wms.kernel.models import Liveness
 from wms.kernel.tasks import report_liveness
 from wms.operations import broker, gauges, measurements
+from wms.operations.disks import Disk
 from wms.operations.gauges import GAUGES
-from wms.operations.models import StoredMeasurements
+from wms.operations.models import LastBackup, StoredMeasurements
 from wms.operations.parts import Parts, PartState
 from wms.operations.tasks import measure
 
@@ -176,6 +180,45 @@ def test_a_broker_that_is_away_leaves_only_its_gauge_empty(settings: Settings) -
     settings.CACHES = {**settings.CACHES, "rates": rates}
     assert measured("wms_waiting_tasks") == {}
     assert measured("wms_database_connections_limit")[()] > 1
+
+
+def test_a_volume_that_is_broken_leaves_only_its_gauges_empty(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> list[Disk]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(gauges, "disks", broken)
+    assert measured("wms_disk_free_bytes") == {}
+    assert measured("wms_database_connections_limit")[()] > 1
+    assert {(record.message, record.__dict__["gauge"]) for record in caplog.records} == {
+        ("gauge.unreadable", "wms_disk_free_bytes"),
+        ("gauge.unreadable", "wms_disk_size_bytes"),
+    }
+
+
+def test_throttles_that_let_no_job_pass_are_seen() -> None:
+    make_site(name="without")
+    now = database_now()
+    for name, max_matches in (("open", 5), ("closed", 0)):
+        ThrottleState.objects.create(
+            site=make_throttled_site(name=name, policy=ThrottlePolicy.MATCHES, max_matches=max_matches),
+            version=0,
+            advertised={"CurMatches": 0},
+            matched=0,
+            measured_at=now,
+            expires_at=now + timedelta(hours=1),
+        )
+    assert measured("wms_throttle_closed") == {("open",): 0, ("closed",): 1}
+
+
+def test_the_last_backup_and_the_clock_are_seen() -> None:
+    assert measured("wms_last_backup_timestamp_seconds") == {}
+    last = LastBackup.objects.create(finished_at=database_now())
+    assert measured("wms_last_backup_timestamp_seconds") == {(): last.finished_at.timestamp()}
+    assert abs(measured("wms_clock_ahead_seconds")[()]) < 3600
+    with pytest.raises(IntegrityError, match="last_backup_has_one_row"), transaction.atomic():
+        LastBackup.objects.create(pk=2, finished_at=database_now())
 
 
 def test_runs_of_periodic_tasks_are_seen() -> None:

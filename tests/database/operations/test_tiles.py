@@ -25,6 +25,7 @@ from wms.kernel.runs import Run
 from wms.operations import database, grid_tiles, part_tiles, server_tiles, tiles
 from wms.operations.database import Transaction
 from wms.operations.disks import Disk
+from wms.operations.models import LastBackup
 from wms.operations.parts import PartState, ProcessState
 from wms.operations.tile import Tile
 
@@ -74,6 +75,17 @@ def test_a_transaction_that_is_open_for_too_long_is_red(other: psycopg.Connectio
 def test_dead_rows_are_red_when_nothing_removes_them() -> None:
     assert_green(server_tiles.dead_rows_tile({"jobs_job": 900, "matching_match": 5}))
     assert_red(server_tiles.dead_rows_tile({"jobs_job": 900, "matching_match": 5}, most=800), "905", "jobs_job: 900")
+
+
+def test_a_backup_is_red_when_there_were_some_and_the_last_one_is_old() -> None:
+    assert_green(server_tiles.backup_tile(now=NOW))
+    last = LastBackup.objects.create(finished_at=ago(30 * 3600))
+    assert_green(server_tiles.backup_tile(now=NOW))
+    last.finished_at = ago(3 * 24 * 3600)
+    last.save()
+    red = server_tiles.backup_tile(now=NOW)
+    assert_red(red, "3 d")
+    assert red.since == last.finished_at
 
 
 def test_a_broker_that_is_away_is_red(settings: Settings, tmp_path: Path) -> None:

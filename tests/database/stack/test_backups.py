@@ -32,7 +32,13 @@ from wms.stack.backups import BackupError, back_up, backups_in, read_manifest, r
 pytestmark = pytest.mark.django_db(transaction=True)
 
 #: Tables that a restore itself writes, or an upgrade.
-WRITTEN = ("operations_idmark", "accounts_vo", "django_migrations", "taskqueues_taskqueuechange")
+WRITTEN = (
+    "operations_idmark",
+    "operations_lastbackup",
+    "accounts_vo",
+    "django_migrations",
+    "taskqueues_taskqueuechange",
+)
 
 
 @pytest.fixture(autouse=True)
