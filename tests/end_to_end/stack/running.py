@@ -5,9 +5,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -52,15 +53,18 @@ def imported_from(trap: Path) -> str:
 
 
 @contextmanager
-def running_up(command: Sequence[str], log: Path) -> Iterator[psutil.Process]:
+def running_up(
+    command: Sequence[str], log: Path, *, variables: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[psutil.Process]:
     """Run a command that starts the system until it is up, with its output in a file; return the supervisor.
 
     Args:
         command: `up` with its options, or what becomes it.
         log: the file.
+        variables: of its environment, beside those of a user.
     """
     with log.open("wb") as output:
-        up = subprocess.Popen(command, env=environment(), stdout=output, stderr=subprocess.STDOUT)
+        up = subprocess.Popen(command, env={**environment(), **variables}, stdout=output, stderr=subprocess.STDOUT)
     try:
         wait_for(lambda: "The system is up at" in log.read_text() or up.poll() is not None, READY_WITHIN_S)
         assert up.poll() is None, log.read_text()
