@@ -100,10 +100,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return True if is_slow(collection_path) else None
     if collection_path.name.startswith("test_") and collection_path.is_file():
         if chosen.startswith("core"):
-            return None if has_named_tests(collection_path) else True
+            return None if has_named_tests(collection_path) and has_slow_tests(collection_path) else True
         if chosen.startswith("root"):
             return None if "mark.root" in collection_path.read_text(encoding="utf-8") else True
     return None
+
+
+def has_slow_tests(module: Path) -> bool:
+    text = module.read_text(encoding="utf-8")
+    return is_slow(module) or "mark.slow" in text or "quick_cases" in text
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
