@@ -16,7 +16,17 @@ from urllib.parse import urlencode, urlsplit
 from .downloads import Download, OnBytes
 from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
 from .retries import Retries
-from .wire.http import Body, Exchange, HttpClient, NotSentError, in_clear, is_in_clear, is_server_address, retry_after_s
+from .wire.http import (
+    Body,
+    Exchange,
+    HttpClient,
+    NotSentError,
+    TooLongError,
+    in_clear,
+    is_in_clear,
+    is_server_address,
+    retry_after_s,
+)
 from .wire.multipart import MultipartFile, ShorterFileError
 from .wire.version import __version__
 
@@ -32,6 +42,8 @@ RETRY_S = 120.0
 #: The request may have been carried out, or not: only a repeatable one is sent again.
 _UNCERTAIN = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 
+#: Of an answer that is no file: the largest of this server, of 10,000 jobs, are a tenth of it.
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _LINES_BYTES = 64 * 1024
 
 #: A JSON object, by field.
@@ -253,6 +265,7 @@ class Connection:
                 # A server that never answered has probably another address.
                 is_sent = not isinstance(error, NotSentError)
                 is_again = request.repeatable if is_sent else self._has_answered
+                is_again &= not isinstance(error, TooLongError)
                 problem, cause = self._no_answer(error), error
             else:
                 self._has_answered = True
@@ -279,7 +292,9 @@ class Connection:
             if_broken_off.callback(exchange.close)
             if self._cookies is not None:
                 self._cookies.extract_cookies(exchange.response, self._cookie_request(request.path))
-            answer = _Answer(exchange, exchange.read() if is_read or not exchange.is_successful else b"")
+            answer = _Answer(
+                exchange, exchange.read(most_bytes=MAX_ANSWER_BYTES) if is_read or not exchange.is_successful else b""
+            )
             if_broken_off.pop_all()
         return answer
 

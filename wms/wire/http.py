@@ -51,6 +51,10 @@ class UnsendableError(InvalidURL, ValueError):
     """The path or a header has characters that cannot be sent; without a cause, whose text may contain the token."""
 
 
+class TooLongError(HTTPException):
+    """The answer has more bytes than the caller reads; another attempt would get the same."""
+
+
 class HttpClient:
     """An HTTP client of one server, which uses its connections again. Several threads may use it at once.
 
@@ -216,7 +220,8 @@ class Exchange:
         """Return the whole body.
 
         Raises:
-            OSError, HTTPException: it did not arrive, or has more than *most_bytes*.
+            OSError, HTTPException: it did not arrive.
+            TooLongError: it has more than *most_bytes*.
         """
         has_end = self.response.length is not None or self.response.chunked
         # In chunks: Python 3.9 allocates the size that is requested, not the size of the body.
@@ -224,7 +229,7 @@ class Exchange:
         for chunk in self.chunks():
             body += chunk
             if most_bytes is not None and len(body) > most_bytes:
-                raise HTTPException("the answer is too long")
+                raise TooLongError(f"more than {most_bytes:,} bytes")
         if self.is_successful and not body and not has_end:
             # Headers that break off look like headers without a length.
             raise IncompleteRead(b"")

@@ -188,6 +188,16 @@ def test_an_internal_error_is_not_sent_again(server: ScriptedServer, connection:
     assert len(server.requests) == 1
 
 
+def test_an_answer_without_end_is_given_up(
+    server: ScriptedServer, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wms.client.connection.MAX_ANSWER_BYTES", 100_000)
+    server.script(answer(200, {"id": "x" * 100_000}))
+    with pytest.raises(NotReachableError, match="more than 100,000 bytes"):
+        connection.get("/x/")
+    assert len(server.requests) == 1
+
+
 def test_a_server_that_is_away_for_a_moment_is_awaited_but_not_one_that_never_answered() -> None:
     first = ScriptedServer()
     first.script(answer(200, {"id": 1}))
