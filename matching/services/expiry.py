@@ -1,13 +1,15 @@
 """Expiry of leases: a silent job is marked Stalled, then its lease ends (docs/architecture.md, Leases)."""
 
-from collections.abc import Collection, Iterator, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 
 from matching.models import ExpirerRun, Match
@@ -19,8 +21,10 @@ from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import transitions
-from wms.kernel.db import LockKey, database_now, session_lock
+from wms.kernel.db import LockKey, database_now, is_database_away, session_lock
 from wms.kernel.memo import CachedLookups, Memo
+
+logger = logging.getLogger(__name__)
 
 #: Missed heartbeats after which a job is Stalled.
 MISSED_HEARTBEATS = 5
@@ -51,7 +55,7 @@ def expire_leases() -> int:
         ending = over(now=now)
         # Before the transactions: inside a transaction the index keeps no memo.
         memo = index.current().memo if ending else {}
-        return sum(end_those_still_over(match_ids, memo=memo) for match_ids in _batches(ending))
+        return sum(_each_part(partial(end_those_still_over, memo=memo), match_ids) for match_ids in _batches(ending))
 
 
 def over(*, now: datetime) -> Sequence[UUID]:
@@ -68,6 +72,26 @@ def _expired(now: datetime) -> Q:
 
 def _batches(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
     return (items[start : start + ENDED_TOGETHER] for start in range(0, len(items), ENDED_TOGETHER))
+
+
+def _each_part(work: Callable[[Sequence[ItemT]], int], items: Sequence[ItemT]) -> int:
+    """Return the sum of *work* on the items, or, where it fails, on halves of them, down to those that cannot be done.
+
+    So that one lease or job whose data are damaged delays no other. Each failure of a single one is logged.
+
+    Raises:
+        DatabaseError: the database is away.
+    """
+    try:
+        return work(items)
+    except Exception as error:
+        if is_database_away(error):
+            raise
+        if len(items) == 1:
+            logger.exception("lease.not_expired", extra={"reason": f"{items[0]}: {error}"})
+            return 0
+        half = len(items) // 2
+        return _each_part(work, items[:half]) + _each_part(work, items[half:])
 
 
 def _note_run() -> datetime:
@@ -97,17 +121,17 @@ def _mark_stalled(*, now: datetime) -> None:
     running = [JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING]
     seen = silent.filter(job__status__in=running).values_list("job_id", flat=True)
     for job_ids in _batches(sorted(seen[:ENDED_AT_ONCE])):
-        with transaction.atomic(durable=True):
-            now = _note_run()
-            # Checked again under the locks: heartbeats may have come in between.
-            still = silent.filter(job__in=_locked(job_ids))
-            transitions.record(
-                list(still.values_list("job_id", flat=True)),
-                status=JobStatus.STALLED,
-                minor=f"{MISSED_HEARTBEATS} heartbeats missed",
-                source=_SOURCE,
-                now=now,
-            )
+        _each_part(partial(_mark_those_still_silent, silent), job_ids)
+
+
+def _mark_those_still_silent(silent: "QuerySet[Match]", job_ids: Sequence[int]) -> int:
+    with transaction.atomic(durable=True):
+        now = _note_run()
+        # Checked again under the locks: heartbeats may have come in between.
+        still = list(silent.filter(job__in=_locked(job_ids)).values_list("job_id", flat=True))
+        minor = f"{MISSED_HEARTBEATS} heartbeats missed"
+        transitions.record(still, status=JobStatus.STALLED, minor=minor, source=_SOURCE, now=now)
+        return len(still)
 
 
 def _locked(job_ids: Collection[int]) -> Collection[int]:

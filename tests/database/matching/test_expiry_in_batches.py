@@ -7,7 +7,8 @@ from random import Random
 from uuid import uuid4
 
 import pytest
-from django.db import transaction
+from django.conf import settings
+from django.db import connection, transaction
 from pytest_django import Settings
 
 from matching.models import Match
@@ -18,6 +19,7 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from resources.models import Queue
 from taskqueues.models import Limit, LimitEvent, QueuedJob, TaskQueueChange
+from tests.cases import quick_cases
 from tests.clock import reset_clock, stop_clock
 from tests.factories import make_ce, make_group, make_job, make_match, make_pilot, make_queue, make_vo
 from wms.jobs.domain.lifecycle import Action, JobStatus
@@ -134,7 +136,7 @@ def after_a_run(*, together: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, 
     return reached
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", quick_cases(range(4), quick=1))
 def test_many_leases_end_together_as_they_would_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(Random(seed))
     one_by_one = after_a_run(together=1, monkeypatch=monkeypatch)
@@ -142,3 +144,28 @@ def test_many_leases_end_together_as_they_would_one_by_one(seed: int, monkeypatc
     for part, rows in one_by_one.items():
         assert together[part] == rows, part
     assert one_by_one["ended"] > LEASES / 2  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("expires_in", "expected"), [(timedelta(days=-1), JobStatus.WAITING), (timedelta(days=1), JobStatus.STALLED)]
+)
+def test_a_job_that_cannot_be_changed_delays_no_other(
+    expires_in: timedelta, expected: JobStatus, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether its lease should end, or it should be marked Stalled."""
+    damaged = [make_match() for _ in range(9)][4].job
+    silent = database_now() - timedelta(seconds=1.5 * expiry.MISSED_HEARTBEATS * settings.WMS_HEARTBEAT_S)
+    Match.objects.update(reported_at=silent, expires_at=database_now() + expires_in)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'damaged'; END $$;"
+            f" CREATE TRIGGER refuse BEFORE UPDATE ON jobs_job FOR EACH ROW WHEN (OLD.id = {damaged.pk})"
+            " EXECUTE FUNCTION refuse()"
+        )
+    expiry.expire_leases()
+    assert Counter(Job.objects.values_list("status", flat=True)) == {expected: 8, JobStatus.RUNNING: 1}
+    damaged.refresh_from_db()
+    assert damaged.status == JobStatus.RUNNING
+    assert {(record.message, "damaged" in record.__dict__["reason"]) for record in caplog.records} == {
+        ("lease.not_expired", True)
+    }
