@@ -29,6 +29,7 @@ from resources.models import Queue
 from resources.services.site_tokens import issue_site_token
 from tests import factories
 from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
+from tests.cases import quick_cases
 from tests.pace import Deadline, within
 from tests.programs import directory_of_payloads, needed
 from wms.accounts.models import VO
@@ -107,7 +108,7 @@ def start(sample: SampleData, tmp_path: Path) -> Callable[..., RunningAgent]:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("kind", ["registered", "made by hand"])
+@pytest.mark.parametrize("kind", quick_cases(["registered", "made by hand"], quick=1))
 def test_an_agent_with_a_setup_runs_jobs_of_that_setup(
     sample: SampleData, start: Callable[..., RunningAgent], tmp_path: Path, kind: str
 ) -> None:

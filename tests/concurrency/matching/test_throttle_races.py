@@ -11,6 +11,7 @@ from matching.services.throttles import advertise
 from resources.domain.advertised_load import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import Advertisement
 from resources.models import Queue, Site, ThrottleState
+from tests.cases import quick_cases
 from tests.concurrency.matching.test_match_races import drain
 from tests.factories import LARGE_SLOT, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
 from tests.threads import at_once
@@ -59,7 +60,7 @@ THROTTLES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("throttle", THROTTLES)
+@pytest.mark.parametrize("throttle", quick_cases(THROTTLES, quick=2))
 @pytest.mark.parametrize("advertises", [True, False])
 def test_eight_matchers_at_a_site_with_room_for_twenty(
     group: Group, queue: Queue, throttle: str, *, advertises: bool
