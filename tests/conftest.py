@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +72,8 @@ SLOW: Final = (
 )
 #: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.
 MEASURED: Final = ("tests/unit", "tests/database", "tests/api")
+#: Tests of a file that is begun first, if they are slow.
+LARGE_FILE: Final = 40
 _SLOW_PATHS: Final = tuple(str(ROOT / place) for place in SLOW)
 
 
@@ -125,17 +127,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs root"))
         if config.pluginmanager.hasplugin("_cov") and not item.nodeid.startswith(MEASURED):
             item.add_marker("no_cover")
-    # Of the tests that are begun last none may keep one worker busy when the others are idle: the longest, of whole
-    # systems and of pilots, need no database of the tests. The tests of a file run in one worker.
+    # Of the tests that are begun last none may keep one worker busy when the others are idle. The tests of a file run in
+    # one worker, so large files are begun first, and then the longest tests, of whole systems and of pilots, which need
+    # no database of the tests.
     of_file = Counter(item.path for item in items)
     items.sort(
         key=lambda item: (
-            (is_fast := item.get_closest_marker("slow") is None),
+            item.get_closest_marker("slow") is None,
+            -of_file[item.path] if is_large(item, of_file) else 0,
             needs_database(item),
             not is_end_to_end(item),
-            0 if is_fast else -of_file[item.path],
         )
     )
+
+
+def is_large(item: pytest.Item, of_file: Mapping[Path, int]) -> bool:
+    return item.get_closest_marker("slow") is not None and of_file[item.path] >= LARGE_FILE
 
 
 def is_further_case(item: pytest.Item) -> bool:
