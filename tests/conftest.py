@@ -127,9 +127,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs root"))
         if config.pluginmanager.hasplugin("_cov") and not item.nodeid.startswith(MEASURED):
             item.add_marker("no_cover")
-    # Of the tests that are begun last none may keep one worker busy when the others are idle. The tests of a file run in
-    # one worker, so large files are begun first, and then the longest tests, of whole systems and of pilots, which need
-    # no database of the tests.
+    # Of the tests that are begun last none may keep one worker busy when the others are idle. The tests of a file run
+    # in one worker, so large files are begun first, and then the longest tests, of whole systems and of pilots, which
+    # need no database of the tests.
     of_file = Counter(item.path for item in items)
     items.sort(
         key=lambda item: (
