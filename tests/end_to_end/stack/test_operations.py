@@ -29,13 +29,14 @@ client.force_login(User.objects.create_superuser("olga", "olga@example.org", "a-
 print("; ".join(f"{name}={morsel.value}" for name, morsel in client.cookies.items()))
 """
 PARTS = {"Beat", "Worker control", "Worker sites", "Web server"}
-#: A site whose host fails all jobs, one that does not answer, and one whose throttle is closed.
+#: A site whose host fails the jobs of three users, one that does not answer, and one that never advertises its load.
 SITES = """
 vos: [{name: lhcb, setup: LHCb-Production}]
 groups: [{name: lhcb_user, vo: lhcb}]
 users:
   - {username: alice, groups: [lhcb_user], default_group: lhcb_user}
   - {username: bob, groups: [lhcb_user], default_group: lhcb_user}
+  - {username: charlie, groups: [lhcb_user], default_group: lhcb_user}
 sites:
   - name: here
     vos: [lhcb]
@@ -43,7 +44,7 @@ sites:
   - name: away
     vos: [lhcb]
     ces: [{name: farm, type: ssh, options: {host: 127.0.0.1, port: 9}, queues: [{name: farm, cpu_time_s: 300000}]}]
-  - {name: full, vos: [lhcb], throttle: {policy: matches, max_matches: 0}}
+  - {name: full, vos: [lhcb], throttle: {policy: matches, max_matches: 5, when_expired: closed}}
 """
 FILLED_MB = 4000
 #: Seconds after which a process that has stopped is ended, and its successor works.
@@ -141,10 +142,8 @@ def test_what_stops_jobs_and_what_fills_up_is_red_within_a_minute(tmp_path: Path
 
         (tmp_path / "wms.yaml").write_text(SITES)
         run(tmp_path, "configure", str(tmp_path / "wms.yaml"))
-        for user in ("alice", "bob"):
-            submit(
-                page.port, run(tmp_path, "token", user), executable="/bin/false", parameters={"values": [1, 2, 3, 4]}
-            )
+        for user in ("alice", "bob", "charlie"):
+            submit(page.port, run(tmp_path, "token", user), executable="/bin/false", parameters={"values": [1, 2]})
         wait_for(lambda: stopping <= page.red(), 60, state=page.text)
 
         with (tmp_path / "filling").open("wb") as filling:
