@@ -79,7 +79,7 @@ def test_a_command_in_the_name_of_another_accounts_system_is_refused(tmp_path: P
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("foreign", ["", "secret_key", "beat", "beat/schedule", "environment"])
+@pytest.mark.parametrize("foreign", quick_cases(["", "beat/schedule", "secret_key", "beat", "environment"], quick=2))
 def test_root_starts_no_system_in_what_belongs_to_another_account(foreign: str, tmp_path: Path) -> None:
     data = of_mallory(tmp_path / "data")
     for path in (data, *data.rglob("*")):

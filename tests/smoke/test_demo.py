@@ -12,8 +12,10 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -25,6 +27,7 @@ import psutil
 import pytest
 
 from tests.end_to_end.stack.running import PROJECT, READY_WITHIN_S, environment, free_port, manage, processes_of
+from tests.end_to_end.stack.test_demo import IMPATIENT
 from tests.pace import wait_for, within
 
 #: The demonstration's own limit, and what starting may take on a busy machine.
@@ -107,8 +110,8 @@ class Demo:
         return str(self.ask("/api/v1/auth/token/", {"username": username, "password": password})["token"])
 
 
-@pytest.fixture(scope="module")
-def demo() -> Iterator[Demo]:
+@contextmanager
+def running_demo(*program: str) -> Iterator[Demo]:
     """Run the demonstration with its output in a file, in a directory that other accounts may enter."""
     # Jobs of the same account have a /tmp of their own, so that nothing there would be found.
     place = PROJECT if os.geteuid() and os.access(PROJECT, os.W_OK) else None
@@ -118,7 +121,7 @@ def demo() -> Iterator[Demo]:
     with log.open("wb") as output:
         log.chmod(0o644)
         process = subprocess.Popen(
-            manage("demo", "--port", str(port), "--data-dir", str(directory / "data")),
+            [*program, "demo", "--port", str(port), "--data-dir", str(directory / "data")],
             env=environment(),
             stdout=output,
             stderr=output,
@@ -135,6 +138,13 @@ def demo() -> Iterator[Demo]:
         process.kill()
         process.wait()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Demo]:
+    """Run the demonstration until its jobs have ended, and then on."""
+    with running_demo(*manage()) as running:
+        yield running
 
 
 def test_all_jobs_of_the_demonstration_end_as_they_should(demo: Demo) -> None:
@@ -187,19 +197,20 @@ def test_a_job_of_the_demonstration_finds_no_credential_but_its_own(demo: Demo) 
 
 @pytest.mark.slow
 @pytest.mark.root
-def test_another_account_of_the_machine_finds_no_credential_of_the_demonstration(demo: Demo) -> None:
-    words = [word[::-1] for word in secrets_of(demo)]
-    assert psutil.Process(demo.process.pid).children()
-    done = subprocess.run(
-        ["/usr/bin/python3", "-c", SEARCH, str(demo.directory), *words],
-        user=NOBODY,
-        group=NOBODY,
-        extra_groups=[],
-        cwd="/",
-        env={"HOME": "/nonexistent"},
-        capture_output=True,
-        text=True,
-        timeout=within(120),
-        check=False,
-    )
+def test_another_account_of_the_machine_finds_no_credential_of_the_demonstration() -> None:
+    with running_demo(sys.executable, "-c", IMPATIENT, str(PROJECT)) as demo:
+        words = [word[::-1] for word in secrets_of(demo)]
+        assert psutil.Process(demo.process.pid).children()
+        done = subprocess.run(
+            ["/usr/bin/python3", "-c", SEARCH, str(demo.directory), *words],
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            cwd="/",
+            env={"HOME": "/nonexistent"},
+            capture_output=True,
+            text=True,
+            timeout=within(120),
+            check=False,
+        )
     assert (done.stdout, done.stderr) == ("over\n", "")
