@@ -1,6 +1,7 @@
 """Commands `up` and `demo` run as their users run them, and checks of what they leave behind."""
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -35,6 +36,11 @@ def free_port() -> int:
         listener.bind(("127.0.0.1", 0))
         number: int = listener.getsockname()[1]
         return number
+
+
+def environment_of(data: Path) -> dict[str, str]:
+    """Return the variables of the system that runs in a data directory, as it has written them for commands."""
+    return dict(word.split("=", 1) for word in shlex.split((data / "environment").read_text()))
 
 
 def make_trap(directory: Path) -> Path:

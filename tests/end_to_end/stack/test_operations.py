@@ -1,24 +1,22 @@
 """The Operations page of a running system: what is stopped for real is red there, and green when it works again."""
 
 import http.client
-import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
 import psutil
 import psycopg
 
-from tests.end_to_end.stack.running import environment, free_port, manage, running_up
+from tests.end_to_end.stack.running import environment, environment_of, free_port, manage, running_up
 from tests.pace import wait_for, within
+from wms.client import Client
 
 #: Prints the cookie of a session of a new operator.
 LOG_IN = """
@@ -143,7 +141,9 @@ def test_what_stops_jobs_and_what_fills_up_is_red_within_a_minute(tmp_path: Path
         (tmp_path / "wms.yaml").write_text(SITES)
         run(tmp_path, "configure", str(tmp_path / "wms.yaml"))
         for user in ("alice", "bob", "charlie"):
-            submit(page.port, run(tmp_path, "token", user), executable="/bin/false", parameters={"values": [1, 2]})
+            client = Client(f"http://127.0.0.1:{page.port}", run(tmp_path, "token", user))
+            with closing(client.connection):
+                client.submit(executable="/bin/false", parameters={"values": ["1", "2"]})
         wait_for(lambda: stopping <= page.red(), 60, state=page.text)
 
         with (tmp_path / "filling").open("wb") as filling:
@@ -156,17 +156,6 @@ def test_what_stops_jobs_and_what_fills_up_is_red_within_a_minute(tmp_path: Path
         run(tmp_path, "configure", str(tmp_path / "limit.yaml"))
         wait_for(lambda: "Limits of zero" in page.red(), 60, state=page.text)
 
-        variables_of_up = dict(word.split("=", 1) for word in shlex.split((tmp_path / "data/environment").read_text()))
-        with psycopg.connect(variables_of_up["WMS_DATABASE_URL"]) as stuck:
+        with psycopg.connect(environment_of(tmp_path / "data")["WMS_DATABASE_URL"]) as stuck:
             stuck.execute("SELECT 1")
             wait_for(lambda: f"process {stuck.info.backend_pid} of PostgreSQL" in page.text(), 60, state=page.text)
-
-
-def submit(port: int, token: str, **description: object) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=within(60))
-    body = json.dumps({"request_id": str(uuid4()), **description})
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection.request("POST", "/api/v1/jobs/", body, headers)
-    answer = connection.getresponse()
-    assert answer.status == 201, answer.read()
-    connection.close()

@@ -2,7 +2,6 @@
 
 import http.client
 import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 from tests.end_to_end.stack.running import (
     READY_WITHIN_S,
     environment,
+    environment_of,
     free_port,
     imported_from,
     make_trap,
@@ -190,9 +190,8 @@ PARTS = {"web": ("wms.web",), "control": ("control",), "sites": ("sites",), "bea
 
 def both_workers_have_reported(directory: Path) -> bool:
     """Return whether beat and both workers run, since this start."""
-    variables = dict(word.split("=", 1) for word in shlex.split((directory / "environment").read_text()))
     since_start = "SELECT count(*) FROM kernel_liveness WHERE reported_at > pg_postmaster_start_time()"
-    with psycopg.connect(variables["WMS_DATABASE_URL"]) as connection:
+    with psycopg.connect(environment_of(directory)["WMS_DATABASE_URL"]) as connection:
         return connection.execute(since_start).fetchall() == [(2,)]
 
 
