@@ -13,7 +13,7 @@ def quick_cases(values: Iterable[object], *, quick: int) -> list[object]:
     For many cases of one kind, such as the seeds of a random input or all pages with the same rule. The slow core has
     further cases only where tests/proofs.yaml names them.
     """
-    cases = [value if isinstance(value, ParameterSet) else ParameterSet.param(*_values(value)) for value in values]
+    cases = [value if isinstance(value, ParameterSet) else pytest.param(*_values(value)) for value in values]
     return [
         pytest.param(*case.values, id=case.id, marks=[*case.marks, *[pytest.mark.slow] * (number >= quick)])
         for number, case in enumerate(cases)

@@ -31,7 +31,7 @@ TRY_EVERY_METHOD: Final = frozenset(
 
 
 class Reach(StrEnum):
-    """What a caller requests."""
+    """The part of the matrix that a caller requests."""
 
     RULES = "one address for each rule"
     ADDRESSES = "every address, by its methods"
