@@ -150,10 +150,14 @@ def upgraded(former: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def new(django_db_setup: None) -> str:
-    """Return the URL of the worker's own database, whose tables the migrations have made."""
+    """Return the URL of the worker's own database, whose tables the migrations have made.
+
+    It exists if a test that is run is marked ``django_db``, as those that use this are.
+    """
     return urlsplit(os.environ["WMS_DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
 
 
+@pytest.mark.django_db
 def test_an_upgraded_database_has_the_tables_of_a_new_one_and_all_its_rows(
     former: str, upgraded: str, new: str
 ) -> None:
@@ -167,14 +171,15 @@ def test_an_upgraded_database_has_the_tables_of_a_new_one_and_all_its_rows(
     rows = [row for row in rows_of(upgraded) if not counted.match(row)]
     assert rows == sorted(as_upgraded(row) for row in rows_of(former) if not counted.match(row))
     assert tables_of(upgraded) == tables_of(new)
+    manage(upgraded, "migrate", "--check")
 
 
+@pytest.mark.django_db
 def test_a_migration_that_was_interrupted_goes_on(new: str) -> None:
     with database("interrupted") as url:
         manage(url, "migrate", "resources")
         manage(url, "migrate")
         assert tables_of(url) == tables_of(new)
-        manage(url, "migrate", "--check")
 
 
 def verify(url: str) -> None:
@@ -186,6 +191,7 @@ def verify(url: str) -> None:
 
 def test_pilots_go_on_after_the_upgrade(upgraded: str) -> None:
     token, lease = re.findall(r"^-- (?:Pilot token|Lease): ([\w.-]+)", DUMP, re.MULTILINE)
+    verify(upgraded)
     done = run(upgraded, "-c", PILOT_GOES_ON, token, lease)
     assert done.stdout.splitlines()[:4] == ["200", "200", "200", "201"], done.stdout + done.stderr
     statuses = done.stdout.splitlines()[4].split()
