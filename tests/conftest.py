@@ -25,6 +25,7 @@ from tests.servers import TEMPLATE
 from tests.tables import empty_tables
 from wms.accounts.security_log import refusals
 from wms.kernel.memo import forget_brief_results
+from wms.operations import tiles
 
 # No example fails because the machine is slow.
 hypothesis.settings.register_profile("wms", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -55,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.WMS_MAX_REQUESTS_PER_MINUTE = settings.WMS_MAX_SUBMISSIONS_PER_MINUTE = 0
     settings.WMS_MAX_SANDBOXES_PER_MINUTE = settings.WMS_MAX_CHANGES_PER_MINUTE = 0
     settings.WMS_USAGE_FACTOR = 1e12  # tests report hours of usage a moment after the match
+    tiles.STATEMENT_WITHIN_S = 0.0  # type: ignore[misc] # no limit: a machine may be slow
 
 
 #: Where all tests are slow: they run pilots, batch systems, browsers, other accounts, web servers or the whole system,

@@ -191,13 +191,14 @@ def verify(url: str) -> None:
 
 def test_pilots_go_on_after_the_upgrade(upgraded: str) -> None:
     token, lease = re.findall(r"^-- (?:Pilot token|Lease): ([\w.-]+)", DUMP, re.MULTILINE)
-    verify(upgraded)
-    done = run(upgraded, "-c", PILOT_GOES_ON, token, lease)
-    assert done.stdout.splitlines()[:4] == ["200", "200", "200", "201"], done.stdout + done.stderr
-    statuses = done.stdout.splitlines()[4].split()
-    assert statuses[:5] == ["Done", "Failed", "Killed", "Done", "Running"]
-    assert statuses.count("Matched") == 1
-    verify(upgraded)
+    with database("going_on", template=name_of(upgraded)) as url:
+        verify(url)
+        done = run(url, "-c", PILOT_GOES_ON, token, lease)
+        assert done.stdout.splitlines()[:4] == ["200", "200", "200", "201"], done.stdout + done.stderr
+        statuses = done.stdout.splitlines()[4].split()
+        assert statuses[:5] == ["Done", "Failed", "Killed", "Done", "Running"]
+        assert statuses.count("Matched") == 1
+        verify(url)
 
 
 @pytest.mark.parametrize(
