@@ -123,7 +123,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
         test = item.nodeid.partition("[")[0]
         is_named = test in of_proofs or test.rpartition("::")[2] in of_threat_model
-        if item.get_closest_marker("slow") and (item.nodeid in of_proofs or (is_named and not is_further_case(item))):
+        is_core = item.nodeid in of_proofs or (is_named and not is_further_case(item))
+        if is_core and item.get_closest_marker("slow") and not item.get_closest_marker("nightly"):
             item.add_marker("core")
         if os.geteuid() != 0 and item.get_closest_marker("root"):
             item.add_marker(pytest.mark.skip(reason="needs root"))

@@ -23,9 +23,14 @@ COMMENT: Final = {
     ".sh": re.compile(r"#(.*)"),
     ".html": re.compile(r"\{#(.*?)#\}|\{% comment .*?%\}(.*?)\{% endcomment %\}", re.DOTALL),
 }
-#: A comment of Python, or a string, in which a mark begins none; tokenize takes ten times as long.
+#: A comment of Python, or a string, in which a mark begins none; tokenize and ast take ten times as long.
+#: A string is a docstring if it begins a line.
 PYTHON: Final = re.compile(
-    r"""\#(?P<comment>[^\n]*) | (?P<quotes>\"{3}|'{3}|"|') (?:\\.|.)*? (?P=quotes)""", re.DOTALL | re.VERBOSE
+    r"""
+    \#(?P<comment>[^\n]*)
+    | (?P<line>^[ ]*)? (?P<quotes>\"{3}|'{3}|"|') (?P<string>(?:\\.|.)*?) (?P=quotes)
+    """,
+    re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
 LINK: Final = re.compile(r"(?<!`)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 CODE: Final = re.compile(r"^ *(```|~~~).*?^ *\1 *$|^(?:    [^\n]*\n)+|`[^`\n]+`", re.DOTALL | re.MULTILINE)
@@ -53,27 +58,23 @@ def of_kind(*suffixes: str) -> list[Path]:
 
 
 @cache
-def parsed(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
-@cache
-def docstrings(file: Path) -> frozenset[str]:
-    expressions = (node.value for node in ast.walk(parsed(file)) if isinstance(node, ast.Expr))
-    constants = (value.value for value in expressions if isinstance(value, ast.Constant))
-    return frozenset(value for value in constants if isinstance(value, str))
-
-
-def comments(file: Path) -> list[str]:
-    found = PYTHON.finditer(file.read_text(encoding="utf-8"))
-    return [comment.lstrip("#:") for each in found if (comment := each["comment"]) is not None]
+def strings(file: Path) -> tuple[str, str]:
+    """Return the comments and docstrings of a Python file, and its other strings, a line each or more."""
+    prose, code = [], []
+    for found in PYTHON.finditer(file.read_text(encoding="utf-8")):
+        if found["comment"] is not None:
+            prose.append(found["comment"].lstrip("#:"))
+        else:
+            is_docstring = found["line"] is not None and len(found["quotes"]) == 3
+            (prose if is_docstring else code).append(found["string"])
+    return "\n".join(prose), "\n".join(code)
 
 
 @cache
 def text_of(file: Path) -> str:
     """Return the prose in *file*: a document, or the comments and docstrings of a program."""
     if file.suffix == ".py":
-        return "\n".join([*comments(file), *docstrings(file)])
+        return strings(file)[0]
     content = file.read_text(encoding="utf-8")
     if file.suffix in COMMENT:
         return "\n".join("".join(found.groups("")) for found in COMMENT[file.suffix].finditer(content))
@@ -146,7 +147,7 @@ def test_every_file_that_is_cited_exists() -> None:
 @cache
 def names_in(file: Path) -> frozenset[str]:
     """Return the names that a module binds, those of its classes as Class.name."""
-    return frozenset(bound(parsed(file).body, prefix=""))
+    return frozenset(bound(ast.parse(file.read_text(encoding="utf-8")).body, prefix=""))
 
 
 def bound(body: list[ast.stmt], *, prefix: str) -> Iterator[str]:
@@ -197,17 +198,14 @@ def test_nothing_cites_a_document_that_is_not_in_the_repository() -> None:
 def names_in_code() -> frozenset[str]:
     """Return the dotted names in the texts of the product's code: of tasks, and of settings of the database."""
     product = [file for file in of_kind(".py", ".sql") if file.relative_to(ROOT).parts[0] in PRODUCT]
-    return frozenset(name for file in product for text in constants(file) for name in MODULE.findall(text))
+    return frozenset(name for file in product for name in MODULE.findall(constants(file)))
 
 
-def constants(file: Path) -> Iterator[str]:
+def constants(file: Path) -> str:
     """Return the texts in the code of a file, without comments and docstrings."""
-    if file.suffix == ".sql":
-        yield from re.findall("'([^']*)'", re.sub("--.*", "", file.read_text(encoding="utf-8")))
-        return
-    for node in ast.walk(parsed(file)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in docstrings(file):
-            yield node.value
+    if file.suffix == ".py":
+        return strings(file)[1]
+    return "\n".join(re.findall("'([^']*)'", re.sub("--.*", "", file.read_text(encoding="utf-8"))))
 
 
 def test_every_module_that_is_cited_exists() -> None:

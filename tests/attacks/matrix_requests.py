@@ -42,12 +42,8 @@ class Reach(StrEnum):
 ALWAYS_WHOLE: Final = frozenset(
     {
         "anonymous",
-        # What belongs to others: in their VO and group, outside of it, and in the administration.
-        "colleague by session",
         "user of another VO by session",
-        "manager of another VO by session",
         "pilot of another VO",
-        "superuser by token to read",
     }
 )
 #: {(caller, what it requests): whether in the slow core}.

@@ -18,6 +18,7 @@ from pilots.models import Pilot
 from taskqueues.models import Limit, LimitSlot
 from taskqueues.queries import limit_standings
 from taskqueues.services import priorities
+from tests.cases import examples
 from tests.concurrency.matching.test_match_races import drain
 from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user
 from tests.threads import at_once
@@ -63,12 +64,13 @@ def test_eight_matchers_admit_exactly_the_limit(running: int) -> None:
 def test_jobs_that_end_make_room_and_no_more() -> None:
     group = make_group(shares_jobs=True)
     owner = make_user(groups=[group])
-    for _ in range(300):
+    jobs = examples(300)
+    for _ in range(jobs):
         make_job(group=group, owner=owner)
     Limit.objects.create(vo=group.vo, running=20)
     Limit.objects.create(user=owner, running=5)
     pilots = [make_pilot(vo=group.vo, queue=make_queue(**LARGE_SLOT)) for _ in range(MATCHERS)]
-    assert sum(at_once([partial(work, pilot, seed=seed) for seed, pilot in enumerate(pilots)])) == 300
+    assert sum(at_once([partial(work, pilot, seed=seed) for seed, pilot in enumerate(pilots)])) == jobs
     assert [standing.bounds.held for standing in limit_standings()] == [0, 0]
 
 

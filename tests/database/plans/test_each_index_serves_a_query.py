@@ -294,6 +294,7 @@ _NO_BACKEND: Any = _NoBackend()
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # fills all tables
 @pytest.mark.django_db(transaction=True)  # so that the tables can be vacuumed, as they always are
 def test_each_index_is_in_the_plan_of_a_query(subtests: pytest.Subtests) -> None:
     filled = fill()

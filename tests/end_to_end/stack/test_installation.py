@@ -16,8 +16,8 @@ from tests.end_to_end.stack.running import READY_WITHIN_S
 from tests.pace import wait_for
 from tests.programs import needed
 
-#: Boots a machine in namespaces.
-pytestmark = pytest.mark.root
+#: Boots a machine in namespaces, and starts whole systems on it.
+pytestmark = [pytest.mark.root, pytest.mark.nightly]
 
 PAGE: Final = "operators.md"
 PASSWORD: Final = "the-password-of-the-database"
