@@ -172,6 +172,7 @@ def test_passwords_are_those_printed_and_no_published_ones(demo: Demo) -> None:
         refused.value.close()
         assert refused.value.code in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
     assert stat.S_IMODE(demo.log.stat().st_mode) == 0o600
+    assert stat.S_IMODE((demo.directory / "data").stat().st_mode) == 0o700
 
 
 def test_a_job_of_the_demonstration_finds_no_credential_but_its_own(demo: Demo) -> None:
@@ -196,6 +197,7 @@ def test_a_job_of_the_demonstration_finds_no_credential_but_its_own(demo: Demo) 
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # starts a demonstration of its own
 @pytest.mark.root
 def test_another_account_of_the_machine_finds_no_credential_of_the_demonstration() -> None:
     with running_demo(sys.executable, "-c", IMPATIENT, str(PROJECT)) as demo:
