@@ -69,6 +69,12 @@ class Throttle:
         return min(maxima, default=None)
 
     @property
+    def maximum_of_zero(self) -> str | None:
+        """Return the configured maximum of zero that closes the site whatever is counted there; None: there is none."""
+        names = [name for name, _ in _BOUNDS.get(self.policy, ())]
+        return next((name for name in names if self.maxima.get(name) == 0), None)
+
+    @property
     def start(self) -> int | None:
         """Return CurMatches right after the advertisement; None: undefined, and no match is accepted."""
         match self.policy:

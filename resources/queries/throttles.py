@@ -139,23 +139,27 @@ def standings(sites: Iterable[Site], *, now: datetime) -> Mapping[int, ThrottleS
 
 def _expired(site: Site, state: ThrottleState | None) -> ThrottleStanding:
     """Return the state of a site without valid numbers: the server counts at the next match, or the site is closed."""
-    is_closed = site.throttle_when_expired == WhenExpired.CLOSED
-    since = "The site has never advertised"
-    if state is not None:
-        since = f"What was last known of the site expired at {to_the_second(state.expires_at)}"
+    why_closed = ""
+    if site.throttle_when_expired == WhenExpired.CLOSED:
+        since = "The site has never advertised"
+        if state is not None:
+            since = f"What was last known of the site expired at {to_the_second(state.expires_at)}"
+        why_closed = f"{since}, and it stays closed until an advertisement of it is accepted."
+    elif zero := throttle_in(site, state or ThrottleState(site=site)).maximum_of_zero:
+        why_closed = f"{zero} is 0, which leaves no room for any match."
     return ThrottleStanding(
         policy=ThrottlePolicy(site.throttle_policy),
-        accepting=not is_closed,
-        room_left=0 if is_closed else None,
+        accepting=not why_closed,
+        room_left=0 if why_closed else None,
         cur_matches=None if state is None else _cur_matches(throttle_in(site, state), state),
         matched=0 if state is None else state.matched,
         advertised_at=None if state is None else state.advertised_at,
         measured_at=None if state is None else state.measured_at,
         expires_at=None if state is None else state.expires_at,
         is_expired=True,
-        counts_itself=not is_closed,
+        counts_itself=site.throttle_when_expired == WhenExpired.COUNT,
         gateways=() if state is None else gateways_of(state),
-        why_closed=f"{since}, and it stays closed until an advertisement of it is accepted." if is_closed else "",
+        why_closed=why_closed,
     )
 
 

@@ -278,6 +278,13 @@ def test_a_throttle_is_red_that_expired_or_is_closed_though_no_job_is_there() ->
     assert tile.since == state.expires_at
 
 
+def test_a_throttle_of_a_site_that_never_advertised_is_red_if_its_maximum_is_zero() -> None:
+    make_throttled_site(name="LCG.CERN.ch", policy=ThrottlePolicy.LEVEL2, max_jobs=0)
+    make_throttled_site(policy=ThrottlePolicy.MATCHES, max_matches=1, max_jobs=0)  # of another policy
+    make_throttled_site(policy=ThrottlePolicy.CUSTOM, requirements="CurMatches < 5", max_matches=0)
+    assert_red(grid_tiles.throttles_tile(now=current_time()), "1 of 3", "LCG.CERN.ch: MaxJobs is 0")
+
+
 def test_a_limit_of_zero_is_red_if_it_closes_a_vo() -> None:
     vo = make_vo(name="lhcb")
     Limit.objects.create(vo=vo, group=make_group(vo=vo), running=0)
