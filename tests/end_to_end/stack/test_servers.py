@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.pace import wait_for, within
+from tests.unit.stack.test_guard import has_ended
 from wms.stack import servers
 from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.guard import Guard
@@ -160,13 +161,13 @@ def test_postgres_is_started_again_though_a_stopped_backend_holds_its_memory(pos
     with running(postgres.command(), ready=postgres.is_ready) as server:
         postgres.create_database("wms")
         with psycopg.connect(postgres.url("wms")) as connection:
-            backend = connection.info.backend_pid
-            os.kill(backend, signal.SIGSTOP)
+            backend = psutil.Process(connection.info.backend_pid)
+            backend.suspend()
             server.kill()
             server.wait()
 
             postgres.end_strays()
 
-    assert not psutil.pid_exists(backend) or psutil.Process(backend).status() == psutil.STATUS_ZOMBIE
+    wait_for(lambda: has_ended(backend), 10)  # its memory goes a moment before its number
     with running(postgres.command(), ready=postgres.is_ready):
         psycopg.connect(postgres.url("wms")).close()
