@@ -60,7 +60,8 @@ def of_kind(*suffixes: str) -> list[Path]:
 @cache
 def strings(file: Path) -> tuple[str, str]:
     """Return the comments and docstrings of a Python file, and its other strings, a line each or more."""
-    prose, code = [], []
+    prose: list[str] = []
+    code: list[str] = []
     for found in PYTHON.finditer(file.read_text(encoding="utf-8")):
         if found["comment"] is not None:
             prose.append(found["comment"].lstrip("#:"))

@@ -77,7 +77,7 @@ def black_holes_tile(*, now: datetime) -> Tile:
 
 
 def throttles_tile(*, now: datetime) -> Tile:
-    """Return the tile of the throttles that let no job pass: they have expired, have no room at all, or no job is there.
+    """Return the tile of the throttles that let no job pass: expired, without any room, or though no job is there.
 
     One that is full of this system's jobs does what it is for.
     """
