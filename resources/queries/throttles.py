@@ -139,19 +139,19 @@ def standings(sites: Iterable[Site], *, now: datetime) -> Mapping[int, ThrottleS
 
 def _expired(site: Site, state: ThrottleState | None) -> ThrottleStanding:
     """Return the state of a site without valid numbers: the server counts at the next match, or the site is closed."""
-    why_closed = ""
+    throttle, why_closed = throttle_in(site, state or ThrottleState(site=site)), ""
     if site.throttle_when_expired == WhenExpired.CLOSED:
         since = "The site has never advertised"
         if state is not None:
             since = f"What was last known of the site expired at {to_the_second(state.expires_at)}"
         why_closed = f"{since}, and it stays closed until an advertisement of it is accepted."
-    elif zero := throttle_in(site, state or ThrottleState(site=site)).maximum_of_zero:
+    elif zero := throttle.maximum_of_zero:
         why_closed = f"{zero} is 0, which leaves no room for any match."
     return ThrottleStanding(
-        policy=ThrottlePolicy(site.throttle_policy),
+        policy=throttle.policy,
         accepting=not why_closed,
         room_left=0 if why_closed else None,
-        cur_matches=None if state is None else _cur_matches(throttle_in(site, state), state),
+        cur_matches=None if state is None else _cur_matches(throttle, state),
         matched=0 if state is None else state.matched,
         advertised_at=None if state is None else state.advertised_at,
         measured_at=None if state is None else state.measured_at,
