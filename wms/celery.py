@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from celery import Celery, Task
-from celery.beat import PersistentScheduler
+from celery.beat import PersistentScheduler, ScheduleEntry
 from celery.exceptions import Ignore
 from celery.signals import (
     beat_init,
@@ -19,7 +19,9 @@ from celery.signals import (
     worker_ready,
 )
 from django.conf import settings
+from django.db import Error, connection
 
+from matching.queries.rest import is_at_rest
 from wms.kernel import pulse
 from wms.kernel.allocator import settle_memory
 from wms.kernel.callers import current_request_id
@@ -29,7 +31,7 @@ from wms.kernel.database_version import refusal_of_running
 from wms.kernel.db import periodic_task_lock
 from wms.kernel.request_ids import OF_TASK
 from wms.kernel.runs import runs
-from wms.schedule import BEAT
+from wms.schedule import BEAT, REST_S, WHILE_BUSY
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 # Celery would run all of Django's checks, whose results it ignores: reading the URLs and their views for them takes a
@@ -105,14 +107,36 @@ class SteadyCelery(Celery):
 
 
 class SteadyScheduler(PersistentScheduler):
-    """Beat's scheduler: what ran in the future, by the clock of its last start, runs after its period all the same."""
+    """Beat's scheduler.
+
+    What ran in the future, by the clock of its last start, runs after its period all the same. While the system is at
+    rest, the tasks of WHILE_BUSY are sent once in REST_S (ADR 104).
+    """
 
     def setup_schedule(self) -> None:
         """Read the stored times."""
+        #: {name of an entry: when it was sent, by ``monotonic``}.
+        self._sent_at: dict[str, float] = {}
         super().setup_schedule()
         now = self.app.now()
         for entry in self.schedule.values():
             entry.last_run_at = min(entry.last_run_at or now, now)
+
+    def apply_entry(self, entry: ScheduleEntry, producer: object = None) -> None:
+        """Send the task of an entry that is due, unless it rests."""
+        rested_s = monotonic() - self._sent_at.get(entry.name, float("-inf"))
+        if entry.name in WHILE_BUSY and rested_s < REST_S and _may_rest():
+            return
+        self._sent_at[entry.name] = monotonic()
+        super().apply_entry(entry, producer=producer)
+
+
+def _may_rest() -> bool:
+    try:
+        return is_at_rest()
+    except Error:  # the database is away, or has no tables yet
+        connection.close()
+        return False
 
 
 _path = [*sys.path]

@@ -3,7 +3,7 @@
 Each entry expires after its own period, so that a worker which was down does not replay a backlog.
 """
 
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from django.conf import settings
 
@@ -21,35 +21,45 @@ def every(seconds: float, task: str) -> BeatEntry:
     return {"task": task, "schedule": seconds, "options": {"expires": seconds}}
 
 
-BEAT: dict[str, BeatEntry] = {
-    # PIL §2.2: priorities are re-evaluated "every two minutes to take into account … newly introduced" jobs.
-    "recalculate-priorities": every(120, "taskqueues.recalculate_priorities"),
+#: While nothing waits, runs or changes, these are sent once in REST_S: nothing but time gives them work (ADR 104).
+WHILE_BUSY: dict[str, BeatEntry] = {
     # A new or deleted queue changes its group's priorities, at most once a second (docs/architecture.md, Priorities).
     "recalculate-changed-groups": every(1, "taskqueues.recalculate_changed_groups"),
     # An empty queue is removed within 5 s, even if the step after the claim was lost.
     "remove-empty-task-queues": every(2, "taskqueues.remove_empty_task_queues"),
-    # Only the end of the table of changes is read; it must not grow for ever.
-    "remove-old-changes": every(60, "taskqueues.remove_old_changes"),
-    # RFC 7: "refreshed at regular intervals (for example each 15 minutes)".
-    "refresh-submit-pools": every(900, "taskqueues.refresh_submit_pools"),
     # Edits of resources send this task at once; this catches lost ones.
     "refresh-stale-submit-pools": every(5, "taskqueues.refresh_stale_submit_pools"),
-    # RFC 7: unused pools are "cleaned up by a dedicated agent running at regular intervals".
-    "remove-unused-submit-pools": every(900, "jobs.remove_unused_submit_pools"),
-    # Each sandbox is checked once in WMS_SANDBOX_GRACE_S, which is hours.
-    "remove-unused-sandboxes": every(600, "jobs.remove_unused_sandboxes"),
     # A job whose input data are resolved later continues soon after; a run without changes is two reads.
     "reevaluate-input-data": every(5, "jobs.reevaluate_input_data"),
     # Each count of jobs reads the changes that are not added yet: some thousands in 5 s of a busy system.
     "add-job-counts": every(5, "jobs.add_counts"),
-    # Mail about a submission may be a minute late; a run reads the counters of those whose owners want some.
-    "send-notices": every(60, "jobs.send_notices"),
-    # Plots are a minute old at most; a run reads only what has changed since the one before.
-    "account-jobs": every(60, "matching.account_jobs"),
     # A pilot that its CE reports as ended loses its leases at once (docs/architecture.md, Leases).
     "expire-leases": every(5, "matching.expire_leases"),
     # A drained pilot gets no jobs from the mark on; the command to leave is as urgent as one to kill.
     "tell-drained-pilots": every(5, "matching.tell_drained_pilots"),
+    # PIL §2.3: Directors "work in cycles repeating the same logic on each iteration".
+    "direct-pilots": every(settings.WMS_DIRECTOR_CYCLE_S, "matching.direct_pilots"),
+    # PIL §2.3: each is "accompanied by a corresponding Pilot Status Agent", which runs even where no pilots are sent.
+    "serve-ces": every(settings.WMS_DIRECTOR_CYCLE_S, "pilots.serve_ces"),
+}
+#: Seconds; a computing element is then asked within 40 s, and the expirer's and the directors' gaps that count as
+#: outages are a minute.
+REST_S: Final = 20.0
+BEAT: dict[str, BeatEntry] = WHILE_BUSY | {
+    # PIL §2.2: priorities are re-evaluated "every two minutes to take into account … newly introduced" jobs.
+    "recalculate-priorities": every(120, "taskqueues.recalculate_priorities"),
+    # Only the end of the table of changes is read; it must not grow for ever.
+    "remove-old-changes": every(60, "taskqueues.remove_old_changes"),
+    # RFC 7: "refreshed at regular intervals (for example each 15 minutes)".
+    "refresh-submit-pools": every(900, "taskqueues.refresh_submit_pools"),
+    # RFC 7: unused pools are "cleaned up by a dedicated agent running at regular intervals".
+    "remove-unused-submit-pools": every(900, "jobs.remove_unused_submit_pools"),
+    # Each sandbox is checked once in WMS_SANDBOX_GRACE_S, which is hours.
+    "remove-unused-sandboxes": every(600, "jobs.remove_unused_sandboxes"),
+    # Mail about a submission may be a minute late; a run reads the counters of those whose owners want some.
+    "send-notices": every(60, "jobs.send_notices"),
+    # Plots are a minute old at most; a run reads only what has changed since the one before.
+    "account-jobs": every(60, "matching.account_jobs"),
     # A node on which jobs fail within seconds takes many in a minute; lost leases show some minutes later.
     "find-black-holes": every(60, "matching.find_black_holes"),
     # ADR 33: half of the shortest delay of a job that was given back; one read if no job avoids a place.
@@ -60,10 +70,6 @@ BEAT: dict[str, BeatEntry] = {
     "sum-up-limits": every(60, "matching.sum_up_limits"),
     # A run removes a bounded number of jobs, so that a backlog of a million takes few runs; else it is three reads.
     "remove-ended": every(60, "matching.remove_ended"),
-    # PIL §2.3: Directors "work in cycles repeating the same logic on each iteration".
-    "direct-pilots": every(settings.WMS_DIRECTOR_CYCLE_S, "matching.direct_pilots"),
-    # PIL §2.3: each is "accompanied by a corresponding Pilot Status Agent", which runs even where no pilots are sent.
-    "serve-ces": every(settings.WMS_DIRECTOR_CYCLE_S, "pilots.serve_ces"),
     # Logs of pilots are kept for 30 days (WMS_PILOT_LOG_S): an hour more does not matter.
     "remove-old-pilot-logs": every(3600, "pilots.remove_old_logs"),
     # WMS_SECURITY_LOG_DAYS: an hour more does not matter.

@@ -24,6 +24,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "eligible": "queues that meet a job's requirements, among 1,000 sites of 20 queues",
         "directors": "a cycle of the directors over 500 computing elements and 5,000 batch queues",
         "start": "a job's way from its submission to its payload on an idle local computing element",
+        "rest": "CPU time of each part of the demonstration, once its jobs have ended",
         "orders": "how soon real pilots, at their usual heartbeat, kill a payload and show what it writes",
         "pools": "refresh of 1,000 submit pools, for which 100,000 jobs wait",
         "floods": "matches of others beside 80 MB of JDL, 48 stalled bodies, 16 anonymous bodies of 64 MB and pages",

@@ -310,7 +310,7 @@ def _workers(system: System) -> list[ServicePart]:
                 system,
                 "worker",
                 *("--queues", queue, "--hostname", f"{queue}@%h", "--pool", "threads", *threads),
-                *("--prefetch-multiplier", "1", "--without-gossip", "--without-mingle"),
+                *("--prefetch-multiplier", "1", "--without-gossip", "--without-mingle", "--without-heartbeat"),
             ),
             environment=system.named(queue),
             works=partial(_reports, system, queue),
