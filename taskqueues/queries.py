@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import nsmallest
+from math import fsum
+from types import MappingProxyType
 from typing import TypedDict
 
 from django.db.models import (
@@ -140,28 +142,56 @@ def queues_of_pools(pool_ids: Collection[str], vo: VO) -> Mapping[int, tuple[str
     return {queue_id: tuple(of_queue) for queue_id, of_queue in pools.items()}
 
 
-def corrected_shares(*, vo_ids: Collection[int]) -> Mapping[int, CorrectedShare]:
-    """Return {group id: share corrected by history} of all groups of these VOs, whether or not it is applied."""
+def corrected_shares(
+    *, vo_ids: Collection[int], instead: Mapping[int, float] = MappingProxyType({})
+) -> Mapping[int, CorrectedShare]:
+    """Return {group id: share corrected by history} of all groups of these VOs, whether or not it is applied.
+
+    Args:
+        vo_ids: the VOs.
+        instead: {group id: priority} of those that are to be seen as if they had another one.
+    """
     shares: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for group_id, vo_id, priority in Group.objects.filter(vo__in=vo_ids).values_list("pk", "vo_id", "priority"):
-        shares[vo_id][group_id] = priority
+        shares[vo_id][group_id] = instead.get(group_id, priority)
     used_s = dict(GroupUsage.objects.filter(group__vo__in=vo_ids).values_list("group_id", "used_s"))
     return {
         group_id: share for of_vo in shares.values() for group_id, share in correct_shares(of_vo, used_s=used_s).items()
     }
 
 
-def shares_in_effect(groups: Iterable[Group]) -> Mapping[int, float]:
+def shares_in_effect(
+    groups: Iterable[Group], *, instead: Mapping[int, float] = MappingProxyType({})
+) -> Mapping[int, float]:
     """Return {group id: share that is divided over its task queues}: corrected if its VO does so.
 
     Args:
         groups: with their VOs loaded.
+        instead: as for ``corrected_shares``.
     """
     groups = list(groups)
     vo_ids = {group.vo_id for group in groups if group.vo.history_fair_share}
-    corrected = corrected_shares(vo_ids=vo_ids) if vo_ids else {}
-    shares = {group.pk: corrected[group.pk].corrected if group.pk in corrected else group.priority for group in groups}
+    corrected = corrected_shares(vo_ids=vo_ids, instead=instead) if vo_ids else {}
+    shares = {
+        group.pk: corrected[group.pk].corrected if group.pk in corrected else instead.get(group.pk, group.priority)
+        for group in groups
+    }
     return {group_id: share if share >= LEAST_SHARE else 0.0 for group_id, share in shares.items()}
+
+
+def parts_in_effect(vo: VO, *, instead: Mapping[int, float] = MappingProxyType({})) -> Mapping[int, float]:
+    """Return {group id: its part of the VO's shares in effect, 0 to 1} of all groups of *vo*.
+
+    It is the part of each while jobs of all groups wait; *instead* as for ``corrected_shares``.
+    """
+    shares = shares_in_effect(vo.groups.select_related("vo"), instead=instead)
+    return parts_of(shares)
+
+
+def parts_of(amounts: Mapping[int, float]) -> Mapping[int, float]:
+    """Return each amount divided by the sum of all, 0 to 1; 0 where all are 0."""
+    all_amounts = fsum(amounts.values())
+    return {key: amount / all_amounts if all_amounts else 0.0 for key, amount in amounts.items()}
 
 
 def delivered(*, vo_id: int, since: datetime) -> Mapping[tuple[int, int], UsageAmount]:

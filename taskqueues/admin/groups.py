@@ -1,13 +1,20 @@
 """The admin page of groups: their priority is their share, so each change marks the group for recalculation."""
 
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.contrib.admin.widgets import AdminTextInputWidget
 from django.db.models import ForeignKey, Model, Q
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
 
+from taskqueues.admin.shares import effect_of, shares_beside
 from taskqueues.services.priorities import mark_changed
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts import services
@@ -78,6 +85,26 @@ class InvitationInline(VOLevelInline[Invitation]):
         return Q(group__vo__in=vos)
 
 
+class GroupForm(GenericModelForm[Group]):
+    """The columns of a group, and why its priority changes."""
+
+    reason = forms.CharField(
+        max_length=200,
+        required=False,
+        widget=AdminTextInputWidget,
+        help_text="Why the priority changes; the history keeps it.",
+    )
+    #: What the change of the priority does, after it was saved.
+    effect: str = ""
+
+    def clean(self) -> None:
+        """Require a reason for another priority."""
+        super().clean()
+        changes = self.instance.pk is not None and "priority" in self.changed_data and "priority" in self.cleaned_data
+        if changes and not self.cleaned_data.get("reason"):
+            self.add_error("reason", "Say why the priority changes: the history keeps it.")
+
+
 @admin.register(Group)
 class GroupAdmin(VOLevelAdmin[Group]):
     """Groups: a manager sets the shares of the VO's groups, invites users into them, and ends memberships."""
@@ -88,6 +115,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
     kinds_of_fields = MappingProxyType(
         dict.fromkeys(("properties", "memberships"), SecurityEventKind.RIGHTS_CHANGED),
     )
+    told = frozenset({"priority", "reason"})
     managers_may = EVERYTHING
     choose_managed = frozenset({"vo"})
     fixed_after_creation = ("name", "vo")
@@ -96,7 +124,8 @@ class GroupAdmin(VOLevelAdmin[Group]):
     list_filter = (("vo", SeenRelatedFilter),)
     search_fields = ("name",)
     ordering = ("name",)
-    fields = ("name", "vo", "priority", "properties")
+    form = GroupForm
+    fields = ("name", "vo", "priority", "reason", "properties")
     inlines = (MemberInline, InvitationInline)
 
     def get_inlines(self, request: HttpRequest, obj: Group | None) -> tuple[type[MemberInline | InvitationInline], ...]:
@@ -126,11 +155,60 @@ class GroupAdmin(VOLevelAdmin[Group]):
             field.choices = [(each, each) for each in GroupProperty if each not in _GIVEN_BY_OPERATORS]
         return field
 
+    def get_fields(self, request: HttpRequest, obj: Group | None = None) -> list[str]:
+        """Return the fields; a reason is given for a change."""
+        may_change = obj is not None and self.has_change_permission(request, obj)
+        return [name for name in self.fields if name != "reason" or may_change]
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the addresses, with that of the shares beside the priority."""
+        shares = self.admin_site.admin_view(self.shares_view)
+        return [path("<int:pk>/shares/", shares, name="accounts_group_shares"), *super().get_urls()]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the form, with the shares of all groups of the VO."""
+        group = self.get_object(request, unquote(object_id))
+        shares = None if group is None else shares_beside(group)
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), "shares": shares})
+
+    def shares_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Show what each group of the VO would get if this one had the priority of the query string.
+
+        Raises:
+            Http404: there is no such group that the user sees.
+        """
+        group = self.get_object(request, str(pk))
+        if group is None or not self.has_view_permission(request, group):
+            raise Http404
+        shares = shares_beside(group, typed=request.GET.get("priority", ""))
+        return render(request, "admin/accounts/group/shares.html", {"shares": shares})
+
     def save_model(self, request: HttpRequest, obj: Group, form: "forms.ModelForm[Group]", change: bool) -> None:  # noqa: FBT001 - Django's own
         """Save the group with what the form did not offer, and mark its priorities for recalculation."""
         if not self.sees_all(request):
             before = form.initial.get("properties") or ()
             obj.properties = sorted({*obj.properties, *(_GIVEN_BY_OPERATORS & set(before))})
         super().save_model(request, obj, form, change)
+        if isinstance(form, GroupForm) and change and "priority" in form.changed_data:
+            form.effect = effect_of(obj, before=form.initial["priority"])
+            link = format_html('<a href="{}">Shares</a>', reverse("portal:shares"))
+            sentence = "Priority of {}: {}; takes effect within a second. {}"
+            self.message_user(request, format_html(sentence, obj, form.effect, link))
         mark_changed(group_id=obj.pk, now=current_time())
         send_after_commit(recalculate_changed_groups)
+
+    def construct_change_message(
+        self,
+        request: HttpRequest,
+        form: forms.Form,
+        formsets: "Iterable[forms.BaseFormSet[forms.Form]]",
+        add: bool = False,  # noqa: FBT001, FBT002 - Django's own
+    ) -> list[dict[str, dict[str, list[str]]]]:
+        """Return the description of the changes for the history, with what another priority does, and why."""
+        message = super().construct_change_message(request, form, formsets, add)
+        if isinstance(form, GroupForm) and form.effect:
+            fields = [name for name in message[0]["changed"]["fields"] if name not in {"Priority", "Reason"}]
+            message[0]["changed"]["fields"] = [f"Priority ({form.effect}; {form.cleaned_data['reason']})", *fields]
+        return message

@@ -28,7 +28,10 @@ pytestmark = pytest.mark.django_db
 def test_a_manager_sets_the_share_of_a_group_and_its_priorities_are_computed_again(
     manager: Client, mine: RowsOfVO
 ) -> None:
-    response = manager.post(change(mine.group), {"priority": "2500", "properties": ["JOB_SHARING"], **NO_MEMBERSHIPS})
+    response = manager.post(
+        change(mine.group),
+        {"priority": "2500", "reason": "More data.", "properties": ["JOB_SHARING"], **NO_MEMBERSHIPS},
+    )
     assert response.status_code == 302
     mine.group.refresh_from_db()
     assert (mine.group.priority, mine.group.properties) == (2500.0, ["JOB_SHARING"])
@@ -51,7 +54,7 @@ def test_a_manager_adds_no_group_to_another_vo(manager: Client, theirs: RowsOfVO
 def test_a_group_does_not_move_to_another_vo_nor_change_its_name(
     operator: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
-    form = {"name": "renamed", "vo": theirs.vo.pk, "priority": "7", **NO_MEMBERSHIPS}
+    form = {"name": "renamed", "vo": theirs.vo.pk, "priority": "7", "reason": "Less data.", **NO_MEMBERSHIPS}
     assert operator.post(change(mine.group), form).status_code == 302
     mine.group.refresh_from_db()
     assert (mine.group.name, mine.group.vo, mine.group.priority) == ("lhcb_user", mine.vo, 7.0)
@@ -72,19 +75,19 @@ def member_rows(*names: str) -> dict[str, str]:
 
 def test_a_manager_puts_a_member_of_the_vo_into_a_further_group_by_name(manager: Client, mine: RowsOfVO) -> None:
     further = make_group(name="lhcb_prod", vo=mine.vo)
-    response = manager.post(change(further), {"priority": "1", **member_rows("lhcb_member")})
+    response = manager.post(change(further), {"priority": str(further.priority), **member_rows("lhcb_member")})
     assert response.status_code == 302
     assert Membership.objects.filter(user=mine.member, group=further).exists()
 
 
 def test_an_operator_puts_a_user_into_a_group_by_name(operator: Client, mine: RowsOfVO) -> None:
     newcomer = make_user(username="nora")
-    assert operator.post(change(mine.group), {"priority": "1", **member_rows("nora")}).status_code == 302
+    assert operator.post(change(mine.group), {"priority": "1000", **member_rows("nora")}).status_code == 302
     assert Membership.objects.filter(user=newcomer, group=mine.group).exists()
 
 
 def test_an_unknown_user_name_is_refused(operator: Client, mine: RowsOfVO) -> None:
-    response = operator.post(change(mine.group), {"priority": "1", **member_rows("nobody")})
+    response = operator.post(change(mine.group), {"priority": "1000", **member_rows("nobody")})
     assert response.status_code == 200
     assert "There is no user of exactly this name" in response.content.decode()
     assert mine.group.memberships.count() == 1
@@ -94,7 +97,7 @@ def rows_without(membership: Membership, *, of: Group) -> dict[str, object]:
     """Return the form data of a group in which this membership is selected for deletion."""
     return {
         **NO_INVITATIONS,
-        "priority": "1",
+        "priority": str(of.priority),
         "memberships-TOTAL_FORMS": "1",
         "memberships-INITIAL_FORMS": "1",
         "memberships-0-id": membership.pk,
@@ -311,7 +314,10 @@ def test_a_manager_pauses_the_vo_with_a_reason(manager: Client, mine: RowsOfVO) 
 def test_a_former_manager_sees_nothing(mine: RowsOfVO, manager: Client) -> None:
     mine.vo.managers.clear()
     assert manager.get(changelist(Group)).status_code == 403
-    assert manager.post(change(mine.group), {"priority": "1", **NO_MEMBERSHIPS}).status_code in {302, 403}
+    assert manager.post(change(mine.group), {"priority": "1", "reason": "Mine.", **NO_MEMBERSHIPS}).status_code in {
+        302,
+        403,
+    }
     mine.group.refresh_from_db()
     assert mine.group.priority == 1000.0
 

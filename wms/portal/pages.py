@@ -45,6 +45,7 @@ NAVIGATION: Final[Sequence[Link]] = (
     Link(url_name="portal:submit", label="Submit", icon="send"),
     Link(url_name="portal:task-queues", label="Task queues", icon="layers"),
     Link(url_name="portal:sites", label="Sites", icon="server"),
+    Link(url_name="portal:shares", label="Shares", icon="scale"),
     Link(url_name="portal:plots", label="Plots", icon="chart-line"),
 )
 #: Entries for managers and operators.

@@ -179,8 +179,10 @@ def test_a_manager_opens_the_pages_of_the_administration(live_server: LiveServer
     page.get_by_role("link", name="Groups", exact=True).first.click()
     page.get_by_role("link", name="lhcb_user").click()
     page.get_by_label("Priority").fill("2500")
+    expect(page.get_by_role("columnheader", name="With 2500")).to_be_visible()
+    page.get_by_label("Reason").fill("More data.")
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.locator(".messagelist")).to_contain_text("was changed successfully")
+    expect(page.locator(".messagelist")).to_contain_text("→ 2500, its share")
     page.goto(f"{live_server.url}/admin/taskqueues/limit/add/")
     page.locator(".select2-selection").first.click()
     assert browser.complaints == []

@@ -1,7 +1,7 @@
 """Forms of the admin and their fields: they match the columns, name violated constraints, and list changes."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -134,14 +134,21 @@ def _as_sentence(name: str) -> str:
 
 
 def changes_of(
-    form: forms.Form, formsets: "Iterable[forms.BaseFormSet[forms.Form]]", *, named: Callable[[Model], str]
+    form: forms.Form,
+    formsets: "Iterable[forms.BaseFormSet[forms.Form]]",
+    *,
+    named: Callable[[Model], str],
+    told: Collection[str] = (),
 ) -> dict[str, object]:
     """Return the changes by a form and the tables of its page: {field: change}.
 
     A change is the new value of a flag or choice, the added and removed names of a list or object ("+a", "-b"), and
-    for anything else the word "changed": texts and numbers may be secrets, names of options are not.
+    the old and new value of a field of *told*, and for anything else the word "changed": texts and numbers may be
+    secrets, names of options are not.
     """
-    changes = {name: change for name in form.changed_data if (change := _change_of(form, name)) != []}
+    changes = {
+        name: change for name in form.changed_data if (change := _change_of(form, name, is_told=name in told)) != []
+    }
     for formset in formsets:
         if not isinstance(formset, forms.BaseModelFormSet) or formset.model is None:
             continue
@@ -153,11 +160,17 @@ def changes_of(
     return changes
 
 
-def _change_of(form: forms.Form, name: str) -> object:
+def _change_of(form: forms.Form, name: str, *, is_told: bool) -> object:
     field, before, after = form.fields.get(name), form.initial.get(name), form.cleaned_data.get(name)
     if isinstance(after, bool):
         return after
     names = changed_names(before, after)
     if names is not None:
         return names
+    if is_told:
+        return _told(after) if before in (None, "") else f"{_told(before)} → {_told(after)}"
     return str(after) if isinstance(field, forms.ChoiceField) else "changed"
+
+
+def _told(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

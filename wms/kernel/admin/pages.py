@@ -70,6 +70,8 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
     for_operators: ClassVar[tuple[str, ...]] = ()
     #: See ``ConstraintsInWords``.
     constraint_words: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+    #: Fields without secrets whose old and new values are written to the security log.
+    told: ClassVar[frozenset[str]] = frozenset()
 
     def get_form(
         self,
@@ -105,7 +107,7 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         add: bool = False,
     ) -> list[dict[str, dict[str, list[str]]]]:
         """Return Django's description of the form's changes, and keep ours for the security log."""
-        _changes[request] = changes_of(form, formsets or (), named=self.short_name)
+        _changes[request] = changes_of(form, formsets or (), named=self.short_name, told=self.told)
         return super().construct_change_message(request, form, formsets, add)
 
     def log_addition(self, request: HttpRequest, obj: M, message: object) -> LogEntry:
