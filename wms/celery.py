@@ -20,6 +20,7 @@ from celery.signals import (
 )
 from django.conf import settings
 from django.db import Error, connection
+from kombu import Producer
 
 from matching.queries.rest import is_at_rest
 from wms.kernel import pulse
@@ -122,12 +123,13 @@ class SteadyScheduler(PersistentScheduler):
         for entry in self.schedule.values():
             entry.last_run_at = min(entry.last_run_at or now, now)
 
-    def apply_entry(self, entry: ScheduleEntry, producer: object = None) -> None:
+    def apply_entry(self, entry: ScheduleEntry, producer: Producer | None = None) -> None:
         """Send the task of an entry that is due, unless it rests."""
-        rested_s = monotonic() - self._sent_at.get(entry.name, float("-inf"))
-        if entry.name in WHILE_BUSY and rested_s < REST_S and _may_rest():
+        name = str(entry.name)
+        rested_s = monotonic() - self._sent_at.get(name, float("-inf"))
+        if name in WHILE_BUSY and rested_s < REST_S and _may_rest():
             return
-        self._sent_at[entry.name] = monotonic()
+        self._sent_at[name] = monotonic()
         super().apply_entry(entry, producer=producer)
 
 

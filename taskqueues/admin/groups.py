@@ -100,8 +100,8 @@ class GroupForm(GenericModelForm[Group]):
     def clean(self) -> None:
         """Require a reason for another priority."""
         super().clean()
-        changes = self.instance.pk is not None and "priority" in self.changed_data and "priority" in self.cleaned_data
-        if changes and not self.cleaned_data.get("reason"):
+        changed = {*self.changed_data} & self.cleaned_data.keys()
+        if self.instance.pk and "priority" in changed and not self.cleaned_data.get("reason"):
             self.add_error("reason", "Say why the priority changes: the history keeps it.")
 
 
@@ -155,10 +155,10 @@ class GroupAdmin(VOLevelAdmin[Group]):
             field.choices = [(each, each) for each in GroupProperty if each not in _GIVEN_BY_OPERATORS]
         return field
 
-    def get_fields(self, request: HttpRequest, obj: Group | None = None) -> list[str]:
+    def get_fields(self, request: HttpRequest, obj: Group | None = None) -> tuple[str, ...]:
         """Return the fields; a reason is given for a change."""
         may_change = obj is not None and self.has_change_permission(request, obj)
-        return [name for name in self.fields if name != "reason" or may_change]
+        return tuple(name for name in self.fields if name != "reason" or may_change)
 
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with that of the shares beside the priority."""

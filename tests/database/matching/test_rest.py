@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from celery.beat import ScheduleEntry
-from django.db import OperationalError
+from django.db import OperationalError, connection
+from kombu import Producer
 
 import wms.celery
 from matching.models import Match
@@ -76,8 +77,14 @@ class Sending(SteadyScheduler):
         self.sent: list[str] = []
         super().__init__(app=app, schedule_filename=str(file))
 
-    def apply_async(self, entry: ScheduleEntry, **_options: object) -> None:
-        self.sent.append(entry.name)
+    def apply_async(
+        self,
+        entry: ScheduleEntry,
+        producer: Producer | None = None,
+        advance: bool = True,  # noqa: FBT002 - Celery's own
+        **_options: object,
+    ) -> None:
+        self.sent.append(str(entry.name))
 
 
 @pytest.fixture
@@ -120,5 +127,5 @@ def test_nothing_rests_while_the_database_is_away(beat: Sending, monkeypatch: py
         raise OperationalError
 
     monkeypatch.setattr(wms.celery, "is_at_rest", away)
-    monkeypatch.setattr(wms.celery.connection, "close", lambda: None)
+    monkeypatch.setattr(connection, "close", lambda: None)
     assert sent_in_a_period(beat) == {*beat.schedule}
