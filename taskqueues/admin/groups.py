@@ -89,6 +89,7 @@ class GroupForm(GenericModelForm[Group]):
     """The columns of a group, and why its priority changes."""
 
     reason = forms.CharField(
+        label="Reason",
         max_length=200,
         required=False,
         widget=AdminTextInputWidget,
@@ -163,7 +164,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with that of the shares beside the priority."""
         shares = self.admin_site.admin_view(self.shares_view)
-        return [path("<int:pk>/shares/", shares, name="accounts_group_shares"), *super().get_urls()]
+        return [path("<path:object_id>/shares/", shares, name="accounts_group_shares"), *super().get_urls()]
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -173,13 +174,13 @@ class GroupAdmin(VOLevelAdmin[Group]):
         shares = None if group is None else shares_beside(group)
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "shares": shares})
 
-    def shares_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+    def shares_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show what each group of the VO would get if this one had the priority of the query string.
 
         Raises:
             Http404: there is no such group that the user sees.
         """
-        group = self.get_object(request, str(pk))
+        group = self.get_object(request, unquote(object_id))
         if group is None or not self.has_view_permission(request, group):
             raise Http404
         shares = shares_beside(group, typed=request.GET.get("priority", ""))

@@ -18,7 +18,7 @@ _DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareRow:
+class GroupPart:
     """The parts of a group in its VO, in words."""
 
     name: str
@@ -37,7 +37,7 @@ class SharesBeside:
     """The shares of the groups of a VO."""
 
     vo: VO
-    rows: Sequence[ShareRow]
+    rows: Sequence[GroupPart]
     left_out: int
     #: The other priority; empty: none was typed.
     typed: str
@@ -62,7 +62,7 @@ def shares_beside(group: Group, *, typed: str = "") -> SharesBeside:
     return SharesBeside(
         vo=vo,
         rows=[
-            ShareRow(
+            GroupPart(
                 name=each.name,
                 is_own=each == group,
                 priority=f"{each.priority:g}",

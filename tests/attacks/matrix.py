@@ -319,7 +319,7 @@ RIGHTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "GET changelist": "view", "POST changelist": "view", "GET history": "history", "POST history": "history",
         "GET add": "add", "POST add": "add", "GET change": "view", "POST change": "change", "GET delete": "delete",
-        "POST delete": "delete",
+        "POST delete": "delete", "GET shares": "view", "POST shares": "view",
     }
 )  # fmt: skip
 #: Actions of lists, by model and name: who changes the VO's rows by them. They are sent to lists, which whoever sees
