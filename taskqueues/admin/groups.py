@@ -171,7 +171,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
     ) -> HttpResponse:
         """Show the form, with the shares of all groups of the VO."""
         group = self.get_object(request, unquote(object_id))
-        shares = None if group is None else shares_beside(group)
+        shares = None if group is None else shares_beside(group, typed=request.POST.get("priority", ""))
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "shares": shares})
 
     def shares_view(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -53,9 +53,9 @@ def shares_beside(group: Group, *, typed: str = "") -> SharesBeside:
         typed: the other priority, as a manager has typed it.
     """
     vo, priority = group.vo, _read(typed)
-    is_another = priority is not None and priority != group.priority
+    other = None if priority == group.priority else priority
     configured, in_effect = corrected_shares(vo_ids=[vo.pk]), parts_in_effect(vo)
-    would_be = parts_in_effect(vo, instead={group.pk: priority}) if priority is not None and is_another else {}
+    would_be = {} if other is None else parts_in_effect(vo, instead={group.pk: other})
     used_s = delivered_by_group(vo_ids=[vo.pk], since=interval_of(current_time() - _DAY))
     delivered = parts_of(used_s)
     groups = vo.groups.order_by("-priority", "name")
@@ -65,7 +65,7 @@ def shares_beside(group: Group, *, typed: str = "") -> SharesBeside:
             GroupPart(
                 name=each.name,
                 is_own=each == group,
-                priority=f"{each.priority:g}",
+                priority=in_words(each.priority),
                 configured=in_percent(configured[each.pk].expected),
                 in_effect=in_percent(in_effect[each.pk]),
                 delivered=in_percent(delivered.get(each.pk, 0.0)) if any(used_s.values()) else "–",
@@ -74,7 +74,7 @@ def shares_beside(group: Group, *, typed: str = "") -> SharesBeside:
             for each in groups[:MOST_GROUPS]
         ],
         left_out=max(0, groups.count() - MOST_GROUPS),
-        typed=f"{priority:g}" if is_another else "",
+        typed="" if other is None else in_words(other),
         error="" if priority is not None or not typed else "Give a number from 0 to 1e12.",
     )
 
@@ -87,7 +87,12 @@ def effect_of(group: Group, *, before: float) -> str:
         before: its priority before.
     """
     was, is_now = (parts_in_effect(group.vo, instead={group.pk: each})[group.pk] for each in (before, group.priority))
-    return f"{before:g} → {group.priority:g}, its share {in_percent(was)} → {in_percent(is_now)}"
+    return f"{in_words(before)} → {in_words(group.priority)}, its share {in_percent(was)} → {in_percent(is_now)}"
+
+
+def in_words(priority: float) -> str:
+    """Return a priority without zeros that say nothing, such as "1000"."""
+    return f"{priority:.12g}"
 
 
 def in_percent(part: float) -> str:

@@ -80,7 +80,9 @@ def test_others_do_not_see_the_shares(theirs: RowsOfVO, mine: RowsOfVO, manager:
 
 
 def test_a_changed_priority_needs_a_reason(manager: Client, mine: RowsOfVO) -> None:
-    assert "reason" in errors_of(manager.post(change(mine.group), {"priority": "6000", **NO_MEMBERSHIPS}))
+    answer = manager.post(change(mine.group), {"priority": "1234567", **NO_MEMBERSHIPS})
+    assert "reason" in errors_of(answer)
+    assert "With 1234567" in answer.content.decode()
     mine.group.refresh_from_db()
     assert mine.group.priority == 1000
 

@@ -22,9 +22,10 @@ _ENDED_WITHIN_S: Final = 600.0
 #: {word of a command line: the part of that word}; the first that is found.
 _PARTS: Final = {
     "wms.web": "web",
-    "beat": "beat",
-    "control": "control",
-    "sites": "sites",
+    "--queues control": "control",
+    "--queues sites": "sites",
+    "--schedule": "beat",
+    "guard.py": "guard",
     "pilot_drain": "pilots",
     "valkey": "Valkey",
     "postgres": "PostgreSQL",

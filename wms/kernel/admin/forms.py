@@ -173,4 +173,4 @@ def _change_of(form: forms.Form, name: str, *, is_told: bool) -> object:
 
 
 def _told(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
