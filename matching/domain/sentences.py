@@ -26,7 +26,7 @@ from matching.domain.findings import (
 from matching.domain.headline import Ground, Headline, HeadlineKind
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.kernel.names import counted, listed
+from wms.kernel.names import counted, in_percent, listed
 from wms.kernel.time_texts import duration
 
 #: Causes in a sentence at most.
@@ -212,7 +212,7 @@ def _competing(findings: Findings) -> str:
     own = (
         f"It fits {_fitting(findings)} and waits for a pilot there: {higher} of {findings.needs.vo} "
         f"{'have' if rank > 2 else 'has'} a higher priority, and its own has "
-        f"{100 * standing.share:.3g} % of the priorities of its CPU segment"
+        f"{in_percent(standing.share)} of the priorities of its CPU segment"
     )
     longer = longer_jobs_first(counted(standing.longer, "task queue"), standing.longer, mostly=standing.any_segment)
     return f"{'; '.join([own, *[longer] * bool(standing.longer), *_pilots(findings.pilots)])}."

@@ -14,7 +14,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
-from taskqueues.admin.shares import effect_of, shares_beside
+from taskqueues.admin.shares import NOT_A_PRIORITY, effect_of, shares_beside
 from taskqueues.services.priorities import mark_changed
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts import services
@@ -110,13 +110,11 @@ class GroupForm(GenericModelForm[Group]):
 class GroupAdmin(VOLevelAdmin[Group]):
     """Groups: a manager sets the shares of the VO's groups, invites users into them, and ends memberships."""
 
-    constraint_words = MappingProxyType(
-        {"group_priority_is_finite_and_not_negative": ("priority", "Give a number from 0 to 1e12.")}
-    )
+    constraint_words = MappingProxyType({"group_priority_is_finite_and_not_negative": ("priority", NOT_A_PRIORITY)})
     kinds_of_fields = MappingProxyType(
         dict.fromkeys(("properties", "memberships"), SecurityEventKind.RIGHTS_CHANGED),
     )
-    told = frozenset({"priority", "reason"})
+    logged_values = frozenset({"priority", "reason"})
     managers_may = EVERYTHING
     choose_managed = frozenset({"vo"})
     fixed_after_creation = ("name", "vo")
@@ -166,13 +164,19 @@ class GroupAdmin(VOLevelAdmin[Group]):
         shares = self.admin_site.admin_view(self.shares_view)
         return [path("<path:object_id>/shares/", shares, name="accounts_group_shares"), *super().get_urls()]
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,  # noqa: FBT001, FBT002 - Django's own
+        change: bool = False,  # noqa: FBT001, FBT002 - Django's own
+        form_url: str = "",
+        obj: Group | None = None,
     ) -> HttpResponse:
         """Show the form, with the shares of all groups of the VO."""
-        group = self.get_object(request, unquote(object_id))
-        shares = None if group is None else shares_beside(group, typed=request.POST.get("priority", ""))
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), "shares": shares})
+        if obj is not None:
+            context["shares"] = shares_beside(obj, typed=request.POST.get("priority", ""))
+        return super().render_change_form(request, context, add, change, form_url, obj)
 
     def shares_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show what each group of the VO would get if this one had the priority of the query string.

@@ -9,11 +9,13 @@ from taskqueues.domain.usage import interval_of
 from taskqueues.queries import corrected_shares, delivered_by_group, parts_in_effect, parts_of
 from wms.accounts.models import VO, Group
 from wms.kernel.clock import current_time
+from wms.kernel.names import in_full, in_percent
 
 #: Groups that are shown: those with the greatest priority.
 MOST_GROUPS: Final = 100
 #: As of the constraint of the column.
 _MOST: Final = 1e12
+NOT_A_PRIORITY: Final = "Give a number from 0 to 1e12."
 _DAY: Final = timedelta(days=1)
 
 
@@ -49,33 +51,32 @@ def shares_beside(group: Group, *, typed: str = "") -> SharesBeside:
     """Return the shares of the VO of *group*, and those that would be with another priority of it.
 
     Args:
-        group: with its VO loaded.
+        group: with its VO loaded; its priority may be that of a form that was refused.
         typed: the other priority, as a manager has typed it.
     """
     vo, priority = group.vo, _read(typed)
-    other = None if priority == group.priority else priority
+    groups = list(vo.groups.order_by("-priority", "name"))
+    other = None if any(each == group and each.priority == priority for each in groups) else priority
     configured, in_effect = corrected_shares(vo_ids=[vo.pk]), parts_in_effect(vo)
     would_be = {} if other is None else parts_in_effect(vo, instead={group.pk: other})
-    used_s = delivered_by_group(vo_ids=[vo.pk], since=interval_of(current_time() - _DAY))
-    delivered = parts_of(used_s)
-    groups = vo.groups.order_by("-priority", "name")
+    delivered = parts_of(delivered_by_group(vo_ids=[vo.pk], since=interval_of(current_time() - _DAY)))
     return SharesBeside(
         vo=vo,
         rows=[
             GroupPart(
                 name=each.name,
                 is_own=each == group,
-                priority=in_words(each.priority),
+                priority=in_full(each.priority),
                 configured=in_percent(configured[each.pk].expected),
                 in_effect=in_percent(in_effect[each.pk]),
-                delivered=in_percent(delivered.get(each.pk, 0.0)) if any(used_s.values()) else "–",
+                delivered=in_percent(delivered.get(each.pk, 0.0)) if any(delivered.values()) else "–",
                 would_be=in_percent(would_be[each.pk]) if would_be else "",
             )
             for each in groups[:MOST_GROUPS]
         ],
-        left_out=max(0, groups.count() - MOST_GROUPS),
-        typed="" if other is None else in_words(other),
-        error="" if priority is not None or not typed else "Give a number from 0 to 1e12.",
+        left_out=max(0, len(groups) - MOST_GROUPS),
+        typed="" if other is None else in_full(other),
+        error="" if priority is not None or not typed else NOT_A_PRIORITY,
     )
 
 
@@ -87,17 +88,7 @@ def effect_of(group: Group, *, before: float) -> str:
         before: its priority before.
     """
     was, is_now = (parts_in_effect(group.vo, instead={group.pk: each})[group.pk] for each in (before, group.priority))
-    return f"{in_words(before)} → {in_words(group.priority)}, its share {in_percent(was)} → {in_percent(is_now)}"
-
-
-def in_words(priority: float) -> str:
-    """Return a priority without zeros that say nothing, such as "1000"."""
-    return f"{priority:.12g}"
-
-
-def in_percent(part: float) -> str:
-    """Return a part in percent, such as "17 %"."""
-    return f"{100 * part:.3g} %"
+    return f"{in_full(before)} → {in_full(group.priority)}, its share {in_percent(was)} → {in_percent(is_now)}"
 
 
 def _read(typed: str) -> float | None:

@@ -45,7 +45,7 @@ class VOAdmin(VOLevelAdmin[VO]):
         }
     )
     kinds_of_fields = MappingProxyType({"managers": SecurityEventKind.RIGHTS_CHANGED})
-    told = frozenset({"any_segment_fraction", "paused_until", "pause_reason"})
+    logged_values = frozenset({"any_segment_fraction", "paused_until", "pause_reason"})
     managers_may = frozenset({"view", "change"})
     fixed_after_creation = ("name",)
     for_operators = ("name", "managers")

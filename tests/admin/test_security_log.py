@@ -90,6 +90,18 @@ def test_managers_of_a_vo_are_named(operator: Client, mine: RowsOfVO) -> None:
     assert events()[-1] == (Kind.RIGHTS_CHANGED, "olivia", "VO lhcb", recorded("changed", {"managers": ["+nora"]}))
 
 
+def test_a_pause_is_recorded_with_its_end_and_reason_and_so_is_its_lifting(operator: Client, mine: RowsOfVO) -> None:
+    form = {"name": "lhcb", "setup": "Production", "setups": "Production", "any_segment_fraction": "0.0"}
+    pause = {"paused_until_0": "2099-12-01", "paused_until_1": "18:00", "pause_reason": "storage is full"}
+    assert operator.post(change(mine.vo), form | pause).status_code == 302
+    assert operator.post(change(mine.vo), form).status_code == 302
+    until = "2099-12-01 18:00:00+00:00"
+    assert [facts["changes"] for *_, facts in events()[-2:]] == [
+        {"paused_until": until, "pause_reason": "storage is full"},
+        {"paused_until": f"{until} → none", "pause_reason": "storage is full → none"},
+    ]
+
+
 def test_changed_options_of_a_computing_element_are_recorded_without_values(
     operator: Client, mine: RowsOfVO, settings: Settings
 ) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +37,9 @@ def run(_ready: Surroundings, options: Options) -> Report:
     """Measure for ``--seconds``, from the end of the last job on: its pilots wait for another first, and then leave."""
     report = Report(benchmark="rest", sizes={"seconds": round(options.seconds)})
     with _demonstration() as root:
-        parts = {_part_of(child): [child] for child in root.children()}
+        parts: defaultdict[str, list[psutil.Process]] = defaultdict(list)
+        for child in root.children():
+            parts[_part_of(child)].append(child)
         with cpu_measured({"supervisor": [root], **parts}) as use:
             time.sleep(options.seconds)
     del use.used_s["client"]

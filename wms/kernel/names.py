@@ -1,4 +1,4 @@
-"""Names in sentences: suggestions for mistyped names, shortened lists, and numbers of things."""
+"""Names in sentences: suggestions for mistyped names, shortened lists, and numbers."""
 
 import re
 from collections.abc import Iterable
@@ -70,6 +70,16 @@ def listed(names: Iterable[str], *, last: str = ", ") -> str:
 def counted(number: int, thing: str) -> str:
     """Return a number and its noun, such as "1 queue" or "2,000 queues"."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def in_percent(part: float) -> str:
+    """Return a part of 1 with three digits, such as "17.5 %"."""
+    return f"{100 * part:.3g} %"
+
+
+def in_full(value: float) -> str:
+    """Return a number as it was configured, without zeros that say nothing, such as "1000"."""
+    return f"{value:.12g}"
 
 
 def separated(names: str) -> list[str]:

@@ -132,7 +132,7 @@ def test_a_missing_job_is_named(sample: SampleData, wms: Wms, command: list[str]
     several = [job.pk] if command[0] in {"show", "why", "output"} else []
     ran = wms(*command, *several, 10**9)
     assert ran.code == 1
-    assert ran.err == "wms: There is no job 1000000000, or you may not see it; ended jobs are removed after a time.\n"
+    assert ran.err == "wms: There is no job 1000000000, or you may not see it; an ended job may have been removed.\n"
     assert wms(*command, *several, 10**9, "--json").json["code"] == "not_found"
 
 

@@ -363,7 +363,7 @@ def test_json_is_the_answer_as_it_is(
             404,
             {"code": "not_found", "detail": "There is no such object."},
             1,
-            "There is no job 7, or you may not see it; ended jobs are removed after a time.",
+            "There is no job 7, or you may not see it; an ended job may have been removed.",
         ),
         (429, {"code": "too_many", "detail": "Wait."}, 1, "Wait."),
         (500, b"<html>", 3, "failed (status 500)"),

@@ -77,7 +77,7 @@ def about_job(job_id: int) -> Iterator[None]:
     except ServerRefusedError as error:
         if error.code != "not_found":
             raise
-        detail = f"There is no job {job_id}, or you may not see it; ended jobs are removed after a time."
+        detail = f"There is no job {job_id}, or you may not see it; an ended job may have been removed."
         raise ServerRefusedError({**error.as_json(), "detail": detail}, status=error.status) from error
 
 

@@ -71,7 +71,7 @@ def no_such_job(job_id: int, *, by: User) -> NotFoundError:
     """Return the error for a job that does not exist, or that *by* may not change."""
     if by.acts_on_own_jobs_only:
         return NotFoundError(f'You have no job {job_id}; a token of scope "submit" acts on your own jobs only.')
-    return NotFoundError(f"There is no job {job_id}; ended jobs are removed after a time.")
+    return NotFoundError(f"There is no job {job_id}; an ended job may have been removed.")
 
 
 def take_rows_of(action: Action, jobs: int, *, by: User) -> None:

@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Field, Model
 
 from wms.kernel.log_lines import changed_names
-from wms.kernel.names import composed
+from wms.kernel.names import composed, in_full
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
 M = TypeVar("M", bound=Model)
@@ -138,16 +138,18 @@ def changes_of(
     formsets: "Iterable[forms.BaseFormSet[forms.Form]]",
     *,
     named: Callable[[Model], str],
-    told: Collection[str] = (),
+    logged_values: Collection[str] = (),
 ) -> dict[str, object]:
     """Return the changes by a form and the tables of its page: {field: change}.
 
     A change is the new value of a flag or choice, the added and removed names of a list or object ("+a", "-b"), and
-    the old and new value of a field of *told*, and for anything else the word "changed": texts and numbers may be
-    secrets, names of options are not.
+    the old and new value of a field of *logged_values*, and for anything else the word "changed": texts and numbers may
+    be secrets, names of options are not.
     """
     changes = {
-        name: change for name in form.changed_data if (change := _change_of(form, name, is_told=name in told)) != []
+        name: change
+        for name in form.changed_data
+        if (change := _change_of(form, name, has_values=name in logged_values)) != []
     }
     for formset in formsets:
         if not isinstance(formset, forms.BaseModelFormSet) or formset.model is None:
@@ -160,17 +162,19 @@ def changes_of(
     return changes
 
 
-def _change_of(form: forms.Form, name: str, *, is_told: bool) -> object:
+def _change_of(form: forms.Form, name: str, *, has_values: bool) -> object:
     field, before, after = form.fields.get(name), form.initial.get(name), form.cleaned_data.get(name)
     if isinstance(after, bool):
         return after
     names = changed_names(before, after)
     if names is not None:
         return names
-    if is_told:
-        return _told(after) if before in (None, "") else f"{_told(before)} → {_told(after)}"
+    if has_values:
+        return _in_words(after) if before in (None, "") else f"{_in_words(before)} → {_in_words(after)}"
     return str(after) if isinstance(field, forms.ChoiceField) else "changed"
 
 
-def _told(value: object) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+def _in_words(value: object) -> str:
+    if value in (None, ""):
+        return "none"
+    return in_full(value) if isinstance(value, float) else str(value)

@@ -71,7 +71,7 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
     #: See ``ConstraintsInWords``.
     constraint_words: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
     #: Fields without secrets whose old and new values are written to the security log.
-    told: ClassVar[frozenset[str]] = frozenset()
+    logged_values: ClassVar[frozenset[str]] = frozenset()
 
     def get_form(
         self,
@@ -107,7 +107,7 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         add: bool = False,
     ) -> list[dict[str, dict[str, list[str]]]]:
         """Return Django's description of the form's changes, and keep ours for the security log."""
-        _changes[request] = changes_of(form, formsets or (), named=self.short_name, told=self.told)
+        _changes[request] = changes_of(form, formsets or (), named=self.short_name, logged_values=self.logged_values)
         return super().construct_change_message(request, form, formsets, add)
 
     def log_addition(self, request: HttpRequest, obj: M, message: object) -> LogEntry:

@@ -171,7 +171,7 @@ def _joined(path: str, name: str) -> str:
 
 def _answer_django(error: Exception) -> Response | None:
     if isinstance(error, Http404):
-        detail = "There is no such object, or you may not see it; ended jobs and pilots are removed after a time."
+        detail = "There is no such object, or you may not see it; what has ended may have been removed."
         return _problem(HTTPStatus.NOT_FOUND, "not_found", detail)
     if isinstance(error, PermissionDenied):
         return _problem(HTTPStatus.FORBIDDEN, "forbidden", str(error) or "You may not do this.")

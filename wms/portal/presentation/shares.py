@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from matching.queries.member_shares import GroupStanding, GroupStandings, MemberJobs
-from wms.kernel.names import counted
+from wms.kernel.names import counted, in_percent
 from wms.portal.presentation.task_queues import number_in_words
 
 
@@ -89,4 +89,4 @@ def _member(name: str, jobs: MemberJobs, *, running: int) -> MemberRow:
 
 
 def _percent(part: float | None) -> str:
-    return "–" if part is None else f"{100 * part:.3g} %"
+    return "–" if part is None else in_percent(part)

@@ -10,7 +10,7 @@ from django.urls import reverse
 from matching.domain.sentences import longer_jobs_first
 from matching.queries.task_queues import PriorityTerms, QueueSum, TaskQueuePage, TaskQueueStanding
 from taskqueues.models import TaskQueue
-from wms.kernel.names import counted
+from wms.kernel.names import counted, in_percent
 from wms.kernel.time_texts import duration
 from wms.portal.presentation.statuses import Fact, in_words
 from wms.portal.search import EVERYBODY, query_of
@@ -143,7 +143,7 @@ def standing_view(standing: TaskQueueStanding, *, fits: bool) -> StandingView:
     """Return the place of a task queue, with its priority term by term; *fits*: some queue may run its jobs."""
     return StandingView(
         rank="–" if standing.rank is None or not fits else f"{standing.rank:,}",
-        share=f"{100 * standing.share_of_segment:.3g} %" if fits else "0 %",
+        share=in_percent(standing.share_of_segment) if fits else "0 %",
         terms=_terms(standing),
         before=_before(standing) if fits else ["It is not drawn, because no queue can run its jobs."],
     )
@@ -170,7 +170,7 @@ def _row(standing: TaskQueueStanding) -> TaskQueueRow:
         correction=_factor(terms.correction),
         part=number_in_words(terms.part / (terms.owners or 1)),
         priority=number_in_words(terms.priority),
-        share=f"{100 * standing.share_of_segment:.3g} %",
+        share=in_percent(standing.share_of_segment),
         before="; ".join(filter(None, [_of_longer(standing.longer), _of_segment(standing.higher)])) or "nothing",
     )
 
