@@ -17,7 +17,6 @@ from pilots.models import Pilot
 from resources.models import ReplicaChange
 from taskqueues.models import ChangedGroup, QueuedJob, StaleSubmitPools, TaskQueue, TaskQueueChange
 from tests.factories import make_group, make_job, make_match, make_pilot, make_site
-from tests.plans import indexes_used
 from wms.celery import SteadyScheduler, app
 from wms.jobs.models import JobCountChange
 from wms.kernel.db import database_now
@@ -69,11 +68,6 @@ def test_a_changed_configuration_ends_the_rest_for_a_minute() -> None:
     assert not is_at_rest()
     ENDS["changes"]()
     assert is_at_rest()
-
-
-def test_no_table_that_grows_is_read_as_a_whole() -> None:
-    used = indexes_used(is_at_rest, no_table_is_small=True)
-    assert used >= {"match_open", "pilot_alive_at_queue", "task_queue_change_xid"}
 
 
 class Sending(SteadyScheduler):

@@ -1,4 +1,4 @@
-"""Pages of task queues, sites, selections and sorted lists are read by indexes, on tables of realistic shape."""
+"""Pages of what jobs wait for, and beat's question, are read by indexes, on tables of realistic shape."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from matching.queries.explain.explanation import explain_selection
+from matching.queries.rest import is_at_rest
 from matching.queries.site_status import site_sums, statuses_of
 from matching.queries.task_queues import newest_jobs
 from resources.models import Site
@@ -40,12 +41,13 @@ def jobs_of_task_queue(filled: Filled) -> object:
     return queries.listed(filters, Extent(at_most=51), by=filled.operator)
 
 
-#: {name of a page: its query, and the indexes that it must use}.
+#: {name of a page, or of beat's question whether anything is to be done: its query, and the indexes that it must use}.
 PAGES: Final[Mapping[str, tuple[Callable[[Filled], object], frozenset[str]]]] = {
     "site": (site_page, frozenset({"match_ended", "job_count_of_site", "pilot_alive_at_queue"})),
     "task queue": (lambda filled: newest_jobs(filled.task_queue), frozenset({"queued_job_oldest_of_its_kind"})),
     "selection": (selection, frozenset({"job_of_its_kind"})),
     "sorted jobs": (sorted_jobs, frozenset({"job_of_its_kind", "jobs_job_pkey"})),
+    "rest": (lambda _: is_at_rest(), frozenset({"match_open", "pilot_alive_at_queue", "task_queue_change_xid"})),
     "jobs of a task queue": (jobs_of_task_queue, frozenset({"queued_job_oldest_of_its_kind", "jobs_job_pkey"})),
 }
 
