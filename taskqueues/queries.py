@@ -268,10 +268,33 @@ def delivered_by_group(*, vo_ids: Collection[int], since: datetime) -> Mapping[i
 
 
 def waiting_in(limit: Limit) -> int:
-    """Return the number of waiting jobs in the scope of a limit."""
-    scope = {"vo": limit.vo_id, "group": limit.group_id, "owner": limit.user_id, "job_type": limit.job_type or None}
-    waiting = WaitingJobCount.objects.filter(**{name: value for name, value in scope.items() if value is not None})
-    return int(waiting.aggregate(sum=Sum("jobs"))["sum"] or 0)
+    """Return the number of waiting jobs in the scope of a limit, wherever they can run."""
+    return int(WaitingJobCount.objects.filter(**_whose(limit)).aggregate(sum=Sum("jobs"))["sum"] or 0)
+
+
+def waiting_only_in(limit: Limit) -> int:
+    """Return the number of waiting jobs in the scope of a limit that can run only at its site or its CE."""
+    ces = {"grid_ces": [limit.ce.name]} if limit.ce else {}
+    sites = {"sites": [limit.site.name]} if limit.site and not ces else {}
+    task_queues = TaskQueue.objects.filter(**_whose(limit), **ces, **sites)
+    return QueuedJob.objects.filter(task_queue__in=task_queues).count()
+
+
+def job_types_for(limit: Limit) -> list[str]:
+    """Return the types of the waiting jobs to which a limit could apply, whatever type it names."""
+    scope = {name: value for name, value in _whose(limit).items() if name != "job_type"}
+    waiting = WaitingJobCount.objects.filter(**scope)
+    site = limit.ce.site if limit.ce else limit.site
+    # Who may limit a site need not know the jobs of VOs that it does not serve.
+    if site is not None and (served := [vo.pk for vo in site.vos.all()]):
+        waiting = waiting.filter(vo__in=served)
+    return sorted(waiting.values_list("job_type", flat=True).distinct())
+
+
+def _whose(limit: Limit) -> Mapping[str, int | str]:
+    """Return the lookups of the jobs, or task queues, to which the limit applies at some place."""
+    of = {"vo": limit.vo_id, "group": limit.group_id, "owner": limit.user_id, "job_type": limit.job_type or None}
+    return {name: value for name, value in of.items() if value is not None}
 
 
 def limit_standings() -> list[LimitStanding]:

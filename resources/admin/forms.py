@@ -1,6 +1,6 @@
 """Forms of resources and definitions; they check that values are comparable by their definitions (ADR 31)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from resources.domain.definitions import Definition, by_folded_name, misfit_values
@@ -11,7 +11,7 @@ from resources.services.ce_rules import refusal, refusal_over_http
 from resources.services.setups import flaw_of_setup, vos_of
 from wms.accounts.models import VO
 from wms.kernel.admin.forms import GenericModelForm
-from wms.kernel.names import composed_all, listed
+from wms.kernel.names import composed_all, did_you_mean, listed
 
 LevelT = TypeVar("LevelT", bound=Site | ComputingElement | Queue)
 _BOTH: Final = ("parameters", "vo_parameters")
@@ -33,16 +33,24 @@ class LevelForm(GenericModelForm[LevelT]):
         # Values that are only displayed cannot be corrected on this page.
         if not (fields and isinstance(parameters, Mapping) and isinstance(vo_parameters, Mapping)):
             return
+        served = [vo.name for vo in self._served()]
+        self._check_readers(vo_parameters, served)
         misfits = misfit_values(
             parameters,
             vo_parameters,
-            serves=[vo.name for vo in self._served()],
+            serves=served,
             definitions=by_folded_name(definitions()),
         )
         for misfit in misfits:
             field = "parameters" if misfit.vo is None else "vo_parameters"
             path = misfit.name if misfit.vo is None else f"{misfit.vo}: {misfit.name}"
             self.add_error(field if field in fields else None, f"{path} {misfit.problem}.")
+
+    def _check_readers(self, vo_parameters: Mapping[str, object], served: Sequence[str]) -> None:
+        """Refuse new parameters of a VO that the site does not serve: no job would be compared with them."""
+        known = served or [*VO.objects.values_list("name", flat=True)]
+        for name in sorted(vo_parameters.keys() - (self.initial.get("vo_parameters") or {}).keys() - {*known}):
+            self.add_error("vo_parameters", f'The site serves no VO "{name}".{did_you_mean(name, known)}')
 
     def _check_setup(self) -> None:
         """Refuse a setup that no VO of the site has."""

@@ -1,5 +1,6 @@
 """The expressions of a site's throttle, configured or advertised, about the site and a job."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -37,6 +38,7 @@ JOB_ATTRIBUTES: Final = (
     *(amount.jdl[0] for amount in AMOUNTS),
 )
 _UNKNOWN: Final = frozenset(name.lower() for name in JOB_ATTRIBUTES)
+_NAMES_MY: Final = re.compile(r"\bmy\b", re.IGNORECASE)
 _CONSTANTS: Final = frozenset(name.lower() for name in NUMBERS)
 
 
@@ -125,6 +127,20 @@ def names_of_the_job(reach: Reach) -> frozenset[str]:
 def _lacked_by_jobs(reach: Reach) -> frozenset[str]:
     """Return the names looked up in the job that no job has."""
     return frozenset(name for name in reach.elsewhere if name.lower().removeprefix("target.") not in _UNKNOWN)
+
+
+def flaw_of_expression(requirements: str) -> str:
+    """Return why a site cannot have this expression, as words after its name; empty: it can."""
+    try:
+        expression = parse_expression(requirements)
+    except ClassAdError as error:
+        return f"not a ClassAd expression: {error}"
+    reach = expression.reach(NO_JOB)
+    # A bare name may have any value; of MY.name the analysis cannot say so.
+    is_open = reach.uses_time or _NAMES_MY.search(requirements) is not None
+    if is_open or may_be_true(expression, my=NO_JOB, unknown=reach.in_target):
+        return ""
+    return "TRUE for no advertisement and no job, so no job would ever start; ban the site instead"
 
 
 def undefined_in(requirements: str, *, classads: Iterable[str]) -> Mapping[str, str]:

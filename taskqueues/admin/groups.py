@@ -15,6 +15,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
 from taskqueues.admin.shares import NOT_A_PRIORITY, effect_of, shares_beside
+from taskqueues.services.consequences import of_priority
 from taskqueues.services.priorities import mark_changed
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts import services
@@ -22,10 +23,12 @@ from wms.accounts.admin.people import MembershipInline
 from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin, VOLevelInline
 from wms.accounts.domain import MAX_OPEN_INVITATIONS, GroupProperty, SecurityEventKind
 from wms.accounts.models import Group, Invitation, Membership, User
+from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.forms import ChoiceListField, Column, GenericModelForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
+from wms.kernel.consequences import Consequence
 
 #: Properties that managers neither give nor take.
 _GIVEN_BY_OPERATORS = frozenset({GroupProperty.PRODUCTION.value})
@@ -85,7 +88,7 @@ class InvitationInline(VOLevelInline[Invitation]):
         return Q(group__vo__in=vos)
 
 
-class GroupForm(GenericModelForm[Group]):
+class GroupForm(ConfirmedForm[Group]):
     """The columns of a group, and why its priority changes."""
 
     reason = forms.CharField(
@@ -104,6 +107,10 @@ class GroupForm(GenericModelForm[Group]):
         changed = {*self.changed_data} & self.cleaned_data.keys()
         if self.instance.pk and "priority" in changed and not self.cleaned_data.get("reason"):
             self.add_error("reason", "Say why the priority changes: the history keeps it.")
+
+    def consequences(self) -> Iterable[Consequence]:
+        """Return what another priority stops."""
+        return of_priority(self.instance) if self.instance.pk and "priority" in self.changed_data else ()
 
 
 @admin.register(Group)

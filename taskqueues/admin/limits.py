@@ -1,5 +1,6 @@
 """The admin page of limits and quotas."""
 
+from collections.abc import Iterable
 from types import MappingProxyType
 
 from django import forms
@@ -11,16 +12,19 @@ from resources.admin.rights import sites_serving_only
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
+from taskqueues.services.consequences import of_limit
 from wms.accounts.admin.rights import VOLevelAdmin
-from wms.kernel.admin.forms import GenericModelForm
+from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
+from wms.kernel.consequences import Consequence
 from wms.kernel.db import DatabaseNow
 
 #: Fields of the scope; a limit must have one of them, also in the configuration file.
 SCOPE = ("vo", "site", "ce", "group", "user", "job_type")
+BOUNDS = ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")
 
 
-class LimitForm(GenericModelForm[Limit]):
+class LimitForm(ConfirmedForm[Limit]):
     """A limit; a manager's must be on a VO, a group or a site that the manager manages."""
 
     #: VOs of the manager; None: an operator, who may limit anybody.
@@ -44,6 +48,7 @@ class LimitForm(GenericModelForm[Limit]):
             raise forms.ValidationError("Choose at least one of VO, site, CE, group, user and job type.")
         if fields.get("burst") is not None and fields.get("delay_s") is None:
             self.add_error("burst", "A burst requires a delay; give the delay.")
+        self._refuse_duplicate()
         vos = self.managed_vos
         if vos is None or self.errors:
             return
@@ -52,12 +57,27 @@ class LimitForm(GenericModelForm[Limit]):
             return
         raise forms.ValidationError("Choose a VO or a group of yours, or a site that serves no other VO.")
 
+    def _refuse_duplicate(self) -> None:
+        """Refuse a second bound of one kind on one scope, of which only the smaller would count."""
+        fields = self.cleaned_data
+        same_scope = {name: fields.get(name) or ("" if name == "job_type" else None) for name in SCOPE}
+        others = Limit.objects.exclude(pk=self.instance.pk).filter(**same_scope)
+        for name in ("running", "waiting", "cpu_s_per_day", "delay_s"):
+            other = others.filter(**{f"{name}__isnull": False}).first() if fields.get(name) is not None else None
+            if other is not None:
+                self.add_error(name, f"Limit {other.pk} bounds this for the same scope; change or delete that one.")
+
+    def consequences(self) -> Iterable[Consequence]:
+        """Return what the limit stops."""
+        return of_limit(self.instance)
+
 
 @admin.register(Limit)
 class LimitAdmin(VOLevelAdmin[Limit]):
     """Limits: a manager limits the own VO, its groups, or sites that serve no other VO."""
 
     form = LimitForm
+    logged_values = frozenset(BOUNDS)
     managers_may = EVERYTHING
     constraint_words = MappingProxyType(
         {
@@ -85,7 +105,7 @@ class LimitAdmin(VOLevelAdmin[Limit]):
                 "description": "The limit is on jobs to which all selected fields apply; empty fields apply to all.",
             },
         ),
-        ("Limits", {"fields": ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")}),
+        ("Limits", {"fields": BOUNDS}),
         ("At present", {"fields": ("room_now",)}),
     )
 

@@ -1,5 +1,6 @@
 """Admin pages of sites, computing elements, queues and definitions; their changes refresh submit pools (RFC7)."""
 
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -12,30 +13,34 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from resources.admin.forms import CEForm, DefinitionForm, LevelForm
 from resources.admin.rights import sites_serving, sites_serving_only
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
 from resources.domain.advertised_load import MAXIMA
-from resources.domain.classad import ClassAdError, parse_expression
 from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
+from resources.domain.throttle_conditions import flaw_of_expression
 from resources.domain.throttles import needed_by
-from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement, ThrottleState
+from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement
 from resources.queries.nodes import contradiction, latest_reports
-from resources.queries.throttles import remarks_on
 from resources.services.site_tokens import issue_site_token
 from resources.services.states import full_name
 from resources.services.throttles import recompute
 from taskqueues.services import classads, submit_pools
+from taskqueues.services.consequences import closes, of_expression, of_throttle
 from taskqueues.tasks import refresh_stale_submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
+from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.pages import RowLevelAdmin
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.compression import without_compression
+from wms.kernel.consequences import Consequence
+from wms.kernel.db import database_now
 from wms.wire.amounts import AMOUNT
 
 M = TypeVar("M", bound=Model)
@@ -97,7 +102,7 @@ class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
         return full_name(row) if isinstance(row, Site | ComputingElement | Queue) else super().full_name(row)
 
 
-class SiteForm(LevelForm[Site]):
+class SiteForm(ConfirmedForm[Site], LevelForm[Site]):
     """A site, with the settings that its throttle policy needs, and storage elements that serve its VOs."""
 
     def clean(self) -> None:
@@ -109,11 +114,17 @@ class SiteForm(LevelForm[Site]):
         for name in needed_by(policy, expression="throttle_requirements"):
             if fields.get(name) in {None, ""} and name in self.fields:
                 self.add_error(name, f"The policy {fields['throttle_policy']} requires this value.")
-        if expression := fields.get("throttle_requirements"):
-            try:
-                parse_expression(expression)
-            except ClassAdError as error:
-                self.add_error("throttle_requirements", f"Not a ClassAd expression: {error}")
+        expression = fields.get("throttle_requirements")
+        if expression and (flaw := flaw_of_expression(expression)):
+            self.add_error("throttle_requirements", capfirst(flaw))
+
+    def consequences(self) -> Iterable[Consequence]:
+        """Return what the settings of the throttle stop."""
+        if not any(name.startswith(("throttle_", "max_")) for name in self.changed_data):
+            return ()
+        now, stored = database_now(), Site.objects.filter(pk=self.instance.pk).first()
+        was_open = stored is None or not closes(stored, now=now)
+        return [*of_throttle(self.instance, was_open=was_open, now=now), *of_expression(self.instance)]
 
     def _check_storage_elements(self) -> None:
         """Refuse new ones that serve none of the site's VOs, and keep those that the user cannot see."""
@@ -198,9 +209,6 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
         """Save the site, and apply its throttle to the last advertisement."""
         super().save_model(request, obj, form, change)
         recompute(obj)
-        state = ThrottleState.objects.filter(site=obj).first()
-        for remark in remarks_on(obj.throttle_requirements, state):
-            self.message_user(request, f"The expression of the throttle: {remark}", messages.WARNING)
 
     @admin.display(description="VOs")
     def vo_names(self, site: Site) -> str:

@@ -26,7 +26,7 @@ def test_a_manager_sets_limits_for_the_own_vo_only(
         {"site": shared.site.pk},
         {"user": mine.member.pk},
     ):
-        assert manager.post(add(Limit), {"running": "1", **scope}).status_code == 200, scope
+        assert manager.post(add(Limit), {"running": "5", **scope}).status_code == 200, scope
     assert Limit.objects.count() == limits
     for scope in (
         {"vo": mine.vo.pk, "site": shared.site.pk},
@@ -34,7 +34,7 @@ def test_a_manager_sets_limits_for_the_own_vo_only(
         {"site": mine.site.pk},
         {"ce": mine.ce.pk},
     ):
-        assert manager.post(add(Limit), {"running": "1", **scope}).status_code == 302, scope
+        assert manager.post(add(Limit), {"running": "5", **scope}).status_code == 302, scope
     assert Limit.objects.count() == limits + 4
 
 
@@ -87,9 +87,9 @@ def test_a_limit_without_scope_or_bound_is_refused(
 
 
 def test_form_and_configuration_file_accept_the_same_limits(operator: Client, mine: RowsOfVO) -> None:
-    scopes = ({"group": mine.group.pk}, {"ce": mine.ce.pk}, {"site": mine.site.pk}, {"job_type": "a b"})
+    scopes = ({"group": mine.group.pk}, {"ce": mine.ce.pk}, {"site": mine.site.pk}, {"job_type": "User"})
     for scope in scopes:
-        assert operator.post(add(Limit), {"running": "0", **scope}).status_code == 302, scope
+        assert operator.post(add(Limit), {"running": "9", **scope}).status_code == 302, scope
     written = export()
     assert configure(written.encode(), environ={}, now=NOW, dry_run=True).differences == ()
 

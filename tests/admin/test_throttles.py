@@ -12,6 +12,7 @@ from resources.models import Site, SiteThrottle, ThrottleState
 from taskqueues.models import TaskQueue
 from taskqueues.services.classads import as_classad
 from tests.admin.conftest import RowsOfVO, change
+from tests.admin.test_consequences import boxes, is_saved
 from tests.admin.test_resources import of_site
 from tests.clock import pass_time
 from tests.factories import make_throttled_site, make_vo
@@ -117,16 +118,15 @@ def test_a_changed_throttle_applies_at_once_to_the_last_advertisement(manager: C
     assert not SiteThrottle.objects.exclude(throttle_policy="").exists()
 
 
-def test_an_expression_with_an_unknown_name_is_saved_with_a_warning(manager: Client, mine: RowsOfVO) -> None:
-    def warnings(expression: str) -> list[str]:
-        values = of_site(throttle_policy="custom", throttle_requirements=expression)
-        answer = manager.post(change(Site.objects.get(pk=mine.throttle.pk)), values, follow=True)
-        return [str(message) for message in answer.context["messages"] if message.level_tag == "warning"]
-
-    (warning,) = warnings("CPUTme < 3600 && CurMatches < 10")
-    assert warning == (
+def test_an_expression_with_an_unknown_name_is_saved_when_that_is_confirmed(manager: Client, mine: RowsOfVO) -> None:
+    site = change(Site.objects.get(pk=mine.throttle.pk))
+    fields = of_site(throttle_policy="custom", throttle_requirements="CPUTme < 3600 && CurMatches < 10")
+    ((asked, words),) = boxes(manager, site, fields).items()
+    assert asked == (
         "The expression of the throttle: neither jobs nor the site's last advertisement have CPUTme, so it is "
         'undefined until the site advertises it. Did you mean "CPUTime"?'
     )
+    assert words == f"{asked} An expression that is not TRUE closes the site."
+    assert is_saved(manager, site, fields | {"confirmed": asked})
     assert Site.objects.get(pk=mine.throttle.pk).throttle_requirements == "CPUTme < 3600 && CurMatches < 10"
-    assert warnings("CPUTime < 3600 && CurMatches < 10") == []
+    assert is_saved(manager, site, fields | {"throttle_requirements": "CPUTime < 3600 && CurMatches < 10"})

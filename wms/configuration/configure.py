@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db import transaction
 
 from taskqueues.services import priorities, submit_pools
+from wms.configuration.consequences import Consequences
 from wms.configuration.entries import read
 from wms.configuration.parameter_checks import note_misfits
 from wms.configuration.plan import Plan, StoredConfiguration, plan
@@ -35,7 +36,7 @@ class ConfigurationResult:
 
 
 def configure(
-    source: bytes, *, environ: Mapping[str, str], now: datetime, dry_run: bool = False
+    source: bytes, *, environ: Mapping[str, str], now: datetime, dry_run: bool = False, confirmed: bool = False
 ) -> ConfigurationResult:
     """Apply the configuration file to the database; repeating it changes nothing.
 
@@ -44,6 +45,7 @@ def configure(
         environ: values of ``${NAME}``.
         now: time of the call.
         dry_run: write everything, then roll it back, so that the database has accepted the changes.
+        confirmed: accept also changes that stop jobs which wait or run.
 
     Raises:
         ConfigurationError: with all errors of the file; nothing was written.
@@ -52,7 +54,9 @@ def configure(
         lock(LockKey.CONFIGURE)
         reading, database = Reading(environ), StoredConfiguration()
         planned = _planned(source, reading=reading, database=database, now=now)
+        consequences = Consequences(planned, database=database)
         _write(planned, database=database, now=now)
+        consequences.check(reading, confirmed=confirmed)
         record_changes(planned, database=database)
         if dry_run:
             transaction.set_rollback(True)

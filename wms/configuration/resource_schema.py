@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Self
 
 from django.conf import settings
 
-from resources.domain.classad import MAX_BYTES, ClassAdError, parse_expression
+from resources.domain.classad import MAX_BYTES
 from resources.domain.enums import (
     PayloadIdentity,
     PilotType,
@@ -17,6 +17,7 @@ from resources.domain.enums import (
     WhenExpired,
 )
 from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT
+from resources.domain.throttle_conditions import flaw_of_expression
 from resources.domain.throttles import needed_by
 from wms.configuration.entries import SectionEntry
 from wms.configuration.value_types import (
@@ -155,11 +156,8 @@ class ThrottleEntry(SectionEntry):
         for needed in needed_by(ThrottlePolicy(self.policy), expression="requirements"):
             if getattr(self, needed) in {None, ""}:
                 yield "policy", f"{self.policy} needs {needed}"
-        if self.requirements:
-            try:
-                parse_expression(self.requirements)
-            except ClassAdError as error:
-                yield "requirements", f"not a ClassAd expression: {error}"
+        if self.requirements and (flaw := flaw_of_expression(self.requirements)):
+            yield "requirements", flaw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -271,7 +271,8 @@ def _prepare(system: System) -> CommandPart:
     return CommandPart(
         name="configure",
         # One process for both, as starting it takes longest.
-        command=system.manage("configure", str(file.absolute()), "--migrate"),
+        # A start is not refused because jobs wait; what the file stops is printed.
+        command=system.manage("configure", str(file.absolute()), "--migrate", "--confirm"),
         environment={**system.environment, **system.options.configuration_variables},
         failure=f"The configuration file {file} could not be applied, for the reason above.",
     )

@@ -30,15 +30,17 @@ ENVIRON = {
 }
 
 
-def apply(text: str, *, dry_run: bool = False, environ: Mapping[str, str] = ENVIRON) -> ConfigurationResult:
+def apply(
+    text: str, *, dry_run: bool = False, confirmed: bool = False, environ: Mapping[str, str] = ENVIRON
+) -> ConfigurationResult:
     """Apply a configuration file."""
-    return configure(text.encode(), environ=environ, now=NOW, dry_run=dry_run)
+    return configure(text.encode(), environ=environ, now=NOW, dry_run=dry_run, confirmed=confirmed)
 
 
-def problems_of(text: str) -> list[str]:
+def problems_of(text: str, *, dry_run: bool = False) -> list[str]:
     """Return the problems of a configuration file."""
     with pytest.raises(ConfigurationError) as refusal:
-        apply(text)
+        apply(text, dry_run=dry_run)
     return list(map(str, refusal.value.problems))
 
 

@@ -108,7 +108,8 @@ def test_options_that_a_backend_would_refuse_are_stored_with_a_warning(ce: str, 
 def test_a_name_that_neither_jobs_nor_the_site_have_is_stored_with_a_warning() -> None:
     def warnings(requirements: str) -> list[str]:
         throttle = f"{{policy: custom, requirements: '{requirements}'}}"
-        return [str(warning) for warning in apply(f"sites: [{{name: A, throttle: {throttle}}}]").warnings]
+        result = apply(f"sites: [{{name: A, throttle: {throttle}}}]", confirmed=True)
+        return [str(warning) for warning in result.warnings if warning.path.endswith("requirements")]
 
     expression = "CPUTme < 3600 && TARGET.Ownr != MY.Me && CurMatches < Shelf && MaxJobs =?= undefined"
     cpu_time, shelf, owner = warnings(expression)

@@ -17,6 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
+from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.forms import ConstraintsInWords, changes_of
 from wms.kernel.admin.rights import FieldsByRights, What
 
@@ -31,6 +32,7 @@ MOST_PROTECTING = 20
 _changes: "WeakKeyDictionary[HttpRequest, Mapping[str, object]]" = WeakKeyDictionary()
 
 if TYPE_CHECKING:
+    from django.contrib.admin.options import _FieldOpts, _FieldsetSpec
 
     class GenericModelAdmin(admin.ModelAdmin[M]):
         """Django's class, as the type checker sees it."""
@@ -83,6 +85,16 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         """Return the form, with sentences for constraints."""
         form = super().get_form(request, obj, change=change, **kwargs)
         return type(form.__name__, (ConstraintsInWords, form), {"constraint_words": self.constraint_words})
+
+    def get_fieldsets(self, request: HttpRequest, obj: M | None = None) -> "_FieldsetSpec":
+        """Return the fields in sets; before them what is to be confirmed, for those who may save."""
+        fieldsets = super().get_fieldsets(request, obj)
+        may_save = self.has_add_permission(request) if obj is None else self.has_change_permission(request, obj)
+        if may_save and issubclass(self.form, ConfirmedForm):
+            (title, options), *others = fieldsets
+            first: _FieldOpts = {**options, "fields": ("confirmed", *options["fields"])}
+            return [(title, first), *others]
+        return fieldsets
 
     def get_deleted_objects(
         self, objs: QuerySet[M] | Sequence[M], request: HttpRequest

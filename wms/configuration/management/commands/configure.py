@@ -19,11 +19,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", metavar="FILE", type=Path, help="YAML, see docs/configuration.example.yaml")
+        parser.add_argument("--confirm", action="store_true", help="accept changes that stop jobs which wait or run")
         mode = parser.add_mutually_exclusive_group()
         mode.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
         mode.add_argument("--migrate", action="store_true", help="bring the database's tables up to date first")
 
-    def handle(self, *, file: Path, dry_run: bool, migrate: bool, **_options: object) -> None:
+    def handle(self, *, file: Path, confirm: bool, dry_run: bool, migrate: bool, **_options: object) -> None:
         try:
             source = content_of(file)
         except UntrustedPathError as error:
@@ -34,7 +35,7 @@ class Command(BaseCommand):
             if migrate:
                 check(source, environ=os.environ)  # before the tables are changed
                 call_command("migrate", interactive=False, verbosity=0, keep_id_mark=True)
-            result = configure(source, environ=os.environ, now=current_time(), dry_run=dry_run)
+            result = configure(source, environ=os.environ, now=current_time(), dry_run=dry_run, confirmed=confirm)
         except ConfigurationError as error:
             raise CommandError(error.about(file)) from error
         for warning in result.warnings:

@@ -1,0 +1,87 @@
+"""Changes by a file that stop jobs: refused until they are confirmed, and said where nothing waits or runs."""
+
+import pytest
+
+from matching.services.throttles import advertise
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
+from resources.domain.advertisements import of_numbers
+from resources.models import Site
+from taskqueues.models import Limit
+from tests.database.configuration.configuring import apply, problems_of
+from tests.factories import make_group, make_job, make_vo
+from wms.accounts.models import Group
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
+
+CLOSED = "limits:\n- {scope: {vo: lhcb}, running: 9}\n- {scope: {group: lhcb_user}, running: 0}\n"
+SAYS = "The limit on the group lhcb_user lets no job start. 0 jobs run; 1 job waits."
+REPEAT = "If that is meant, repeat the command with --confirm."
+
+
+@pytest.fixture
+def waiting() -> None:
+    make_job(group=make_group(name="lhcb_user", vo=make_vo(name="lhcb")))
+
+
+@pytest.mark.usefixtures("waiting")
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_limit_that_stops_waiting_jobs_is_refused_until_confirmed(*, dry_run: bool) -> None:
+    assert problems_of(CLOSED, dry_run=dry_run) == [f"line 3: limits[1]: {SAYS} {REPEAT}"]
+    assert not Limit.objects.exists()
+    result = apply(CLOSED, dry_run=dry_run, confirmed=True)
+    assert [str(warning) for warning in result.warnings] == [f"line 3: limits[1]: {SAYS}"]
+    assert Limit.objects.count() == (0 if dry_run else 2)
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_stored_limit_is_not_asked_about_again() -> None:
+    apply(CLOSED, confirmed=True)
+    assert apply(CLOSED).warnings == ()
+    assert apply(CLOSED.replace("9", "8")).warnings == ()
+    assert apply("limits: []").warnings == ()
+
+
+def test_a_limit_that_stops_nothing_yet_is_stored_with_a_warning() -> None:
+    make_group(name="lhcb_user", vo=make_vo(name="lhcb"))
+    (warning,) = apply(CLOSED).warnings
+    assert warning.sentence == "The limit on the group lhcb_user lets no job start. 0 jobs run; 0 jobs wait."
+    assert Limit.objects.count() == 2
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_limit_on_a_type_that_no_job_has_is_stored_with_a_warning() -> None:
+    (warning,) = apply("limits: [{scope: {job_type: Usr}, running: 5}]").warnings
+    assert warning.sentence == 'No waiting job has the type "Usr". Did you mean "User"? The limit is on nobody.'
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_priority_of_zero_is_refused_until_confirmed() -> None:
+    text = "groups: [{name: lhcb_user, vo: lhcb, priority: 0}]"
+    (problem,) = problems_of(text)
+    assert "No job of the group lhcb_user starts: a priority of 0 gives it no share. 1 job waits. If that" in problem
+    assert Group.objects.get(name="lhcb_user").priority > 0
+    apply(text, confirmed=True)
+    assert Group.objects.get(name="lhcb_user").priority == 0
+    assert apply(text).warnings == ()
+
+
+def test_a_throttle_that_closes_its_site_is_refused_until_confirmed() -> None:
+    def text(most: int) -> str:
+        return f"sites: [{{name: A, throttle: {{policy: level0, max_submitting_jobs: {most}}}}}]"
+
+    apply(text(0))
+    apply(text(5))
+    advertise(Site.objects.get().pk, of_numbers({SUBMITTING: 2, GATHERING: 0, CURRENT: 9}))
+    (problem,) = problems_of(text(2))
+    assert "The throttle closes the site A at once. The site advertised CurrentSubmittingJobs = 2" in problem
+    assert Site.objects.get().max_submitting_jobs == 5
+    assert len(apply(text(2), confirmed=True).warnings) == 1
+    # Closed already.
+    assert apply(text(1)).warnings == ()
+
+
+def test_an_expression_that_nothing_makes_true_is_refused() -> None:
+    (problem,) = problems_of("sites: [{name: A, throttle: {policy: custom, requirements: '1 > 2 && CurMatches < 5'}}]")
+    assert problem.endswith(
+        "requirements: TRUE for no advertisement and no job, so no job would ever start; ban the site instead"
+    )

@@ -1,0 +1,67 @@
+"""What the changes by a file stop: refused until it is confirmed, and said where nothing waits or runs yet."""
+
+from collections.abc import Iterator
+
+from resources.models import Site
+from taskqueues.models import Limit
+from taskqueues.services.consequences import closes, of_priority, of_stored_limits, of_throttle
+from wms.configuration.plan import Plan, StoredConfiguration
+from wms.configuration.problems import ConfigurationError
+from wms.configuration.reading import Reading
+from wms.configuration.sections import AnyChange, AnySection
+from wms.kernel.consequences import Consequence
+from wms.kernel.db import database_now
+
+
+class Consequences:
+    """Those of a plan; made before it is written, and checked after.
+
+    Args:
+        planned: the changes.
+        database: the stored configuration, which the changes are written to.
+    """
+
+    def __init__(self, planned: Plan, *, database: StoredConfiguration) -> None:
+        self._database = database
+        self._now = database_now()
+        self._limits = list(_of(planned, database.limits))
+        self._groups = [
+            each for each in _of(planned, database.groups) if "priority" in each.changed and not each.is_new
+        ]
+        self._sites = [each for each in _of(planned, database.sites) if "throttle" in each.changed and not each.is_new]
+        stored: list[Site] = [database.sites.rows[each.identity] for each in self._sites]
+        self._were_open = [not closes(site, now=self._now) for site in stored]
+
+    def check(self, reading: Reading, *, confirmed: bool) -> None:
+        """Warn of what the written changes stop.
+
+        Args:
+            reading: warnings are added to it.
+            confirmed: whether jobs that wait or run may be stopped.
+
+        Raises:
+            ConfigurationError: they would be, and that is not confirmed.
+        """
+        problems = []
+        for change, consequence in self._found():
+            if consequence.is_felt and not confirmed:
+                sentence = f"{consequence} If that is meant, repeat the command with --confirm."
+                problems.append(change.entry.remark("", sentence))
+            else:
+                reading.warnings.append(change.entry.remark("", str(consequence)))
+        if problems:
+            raise ConfigurationError(problems)
+
+    def _found(self) -> Iterator[tuple[AnyChange, Consequence]]:
+        limits = {self._database.limits.rows[each.identity].pk: each for each in self._limits}
+        for pk, consequences in of_stored_limits(Limit.objects.filter(pk__in=limits)).items():
+            yield from ((limits[pk], each) for each in consequences)
+        for change in self._groups:
+            yield from ((change, each) for each in of_priority(self._database.groups.rows[change.identity]))
+        for change, was_open in zip(self._sites, self._were_open, strict=True):
+            site = self._database.sites.rows[change.identity]
+            yield from ((change, each) for each in of_throttle(site, was_open=was_open, now=self._now))
+
+
+def _of(planned: Plan, section: AnySection) -> Iterator[AnyChange]:
+    return (change for of, change in planned.changes if of is section)
