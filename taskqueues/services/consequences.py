@@ -59,7 +59,7 @@ def _of_counted(limit: Limit) -> Iterator[Consequence]:
         until = f" until they have used less than {limit.cpu_s_per_day} s in 24 hours" if limit.cpu_s_per_day else ""
         yield Consequence(
             sentence=f"{the_limit} lets no job start{until}.",
-            extent=f"They have used {used_s:.0f} s of CPU time; {waiting}.",
+            extent=f"Its jobs have used {used_s:.0f} s of CPU time; {waiting}.",
             is_felt=bool(number),
         )
     if limit.waiting is not None and number >= limit.waiting:

@@ -50,7 +50,7 @@ def is_saved(client: Client, address: str, fields: dict[str, Any]) -> bool:
         (
             "vo",
             {"cpu_s_per_day": "0"},
-            "The limit on the VO lhcb lets no job start. They have used 0 s of CPU time; 2 jobs wait.",
+            "The limit on the VO lhcb lets no job start. Its jobs have used 0 s of CPU time; 2 jobs wait.",
         ),
         ("user", {"waiting": "0"}, "The limit on the user lhcb_member refuses every further job. 2 jobs wait."),
         (

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock", "large_slo
 
 def limit(written: str) -> None:
     """Set exactly these limits, as the configuration file stores them."""
-    configure(f"limits: [{written}]".encode(), environ={}, now=timezone.now())
+    configure(f"limits: [{written}]".encode(), environ={}, now=timezone.now(), confirmed=True)
 
 
 def lease(pilot: APIClient) -> dict[str, Any] | None:

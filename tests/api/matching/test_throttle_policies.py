@@ -46,7 +46,8 @@ def jobs(sample: SampleData) -> list[Job]:
 
 def throttle(written: str) -> None:
     """Give the site this throttle, as the configuration file stores it."""
-    configure(f"sites: [{{name: LCG.CERN.ch, throttle: {{{written}}}}}]".encode(), environ={}, now=timezone.now())
+    source = f"sites: [{{name: LCG.CERN.ch, throttle: {{{written}}}}}]".encode()
+    configure(source, environ={}, now=timezone.now(), confirmed=True)
 
 
 def leases(pilot: APIClient) -> int:

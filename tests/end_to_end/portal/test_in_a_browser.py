@@ -185,6 +185,13 @@ def test_a_manager_opens_the_pages_of_the_administration(live_server: LiveServer
     expect(page.locator(".messagelist")).to_contain_text("→ 2500, its share")
     page.goto(f"{live_server.url}/admin/taskqueues/limit/add/")
     page.locator(".select2-selection").first.click()
+    page.keyboard.press("Escape")
+    page.get_by_label("VO").select_option("lhcb")
+    page.get_by_label("CPU (s) per day").fill("0")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_label("The limit on the VO lhcb lets no job start. Its jobs have used 0 s").check()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".messagelist")).to_contain_text("was added successfully")
     assert browser.complaints == []
 
 

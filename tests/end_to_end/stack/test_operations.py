@@ -153,7 +153,7 @@ def test_what_stops_jobs_and_what_fills_up_is_red_within_a_minute(tmp_path: Path
         wait_for(lambda: disk in page.green(), 60, state=page.text)
 
         (tmp_path / "limit.yaml").write_text("limits: [{scope: {vo: lhcb}, running: 0}]")
-        run(tmp_path, "configure", str(tmp_path / "limit.yaml"))
+        run(tmp_path, "configure", str(tmp_path / "limit.yaml"), "--confirm")
         wait_for(lambda: "Limits of zero" in page.red(), 60, state=page.text)
 
         with psycopg.connect(environment_of(tmp_path / "data")["WMS_DATABASE_URL"]) as stuck:
