@@ -308,7 +308,7 @@ def test_only_operators_mark_a_group_as_a_production() -> None:
     manager.force_login(make_user(staff=True, manages=[vo]))
     operator.force_login(make_user(staff=True, operator=True))
     page = f"/admin/accounts/group/{group.pk}/change/"
-    form: dict[str, Any] = {"priority": "1", **NO_MEMBERSHIPS}
+    form: dict[str, Any] = {"priority": "1000", **NO_MEMBERSHIPS}
 
     assert manager.post(page, {**form, "properties": ["PRODUCTION"]}).status_code == 200
     group.refresh_from_db()

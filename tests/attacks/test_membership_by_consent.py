@@ -61,7 +61,7 @@ def rows(table: str, column: str, *values: str) -> dict[str, str]:
 
 
 def invite(client: Client, sample: RowsOfVO, *names: str) -> Any:
-    form = {"priority": "1", **NO_MEMBERSHIPS, **rows("invitations", "username", *names)}
+    form = {"priority": "1000", **NO_MEMBERSHIPS, **rows("invitations", "username", *names)}
     return client.post(change(sample.group), form)
 
 
@@ -113,7 +113,7 @@ def test_repeated_and_declined_invitations_do_not_disclose_names(
 def test_the_member_table_does_not_disclose_foreign_users(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     pages = []
     for name in ("atlas_member", "nobody_here1"):
-        form = {"priority": "1", **NO_INVITATIONS, **rows("memberships", "user", name)}
+        form = {"priority": "1000", **NO_INVITATIONS, **rows("memberships", "user", name)}
         answer = manager.post(change(mine.group), form)
         assert answer.status_code == 200
         pages.append(without_words(answer.content.decode(), name))
@@ -145,17 +145,17 @@ def test_a_manager_cannot_add_a_foreign_user_to_the_vo(manager: Client, mine: Ro
         {**NO_INVITATIONS, **rows("memberships", "user", pk)},
         {**rows("invitations", "username", "atlas_member"), **rows("memberships", "user", pk)},
     ):
-        manager.post(change(mine.group), {"priority": "1", **form})
+        manager.post(change(mine.group), {"priority": "1000", **form})
     groups = rows("memberships", "group", str(mine.group.pk))
     manager.post(change(theirs.member), {"first_name": "x", "is_active": "on", **NO_DNS, **groups})
-    new = {"name": "lhcb_new", "vo": str(mine.vo.pk), "priority": "1", **rows("memberships", "user", "atlas_member")}
+    new = {"name": "lhcb_new", "vo": str(mine.vo.pk), "priority": "1000", **rows("memberships", "user", "atlas_member")}
     manager.post(add(type(mine.group)), new)
     assert not is_in(theirs.member, mine)
 
 
 def test_a_manager_of_two_vos_cannot_move_members_between_them(mine: RowsOfVO, theirs: RowsOfVO) -> None:
     both = client_of(make_user(staff=True, manages=[mine.vo, theirs.vo]))
-    both.post(change(mine.group), {"priority": "1", **NO_INVITATIONS, **rows("memberships", "user", "atlas_member")})
+    both.post(change(mine.group), {"priority": "1000", **NO_INVITATIONS, **rows("memberships", "user", "atlas_member")})
     groups = rows("memberships", "group", str(mine.group.pk))
     both.post(change(theirs.member), {"first_name": "x", "is_active": "on", **NO_DNS, **groups})
     assert not is_in(theirs.member, mine)
@@ -213,7 +213,7 @@ def test_an_ended_invitation_cannot_be_accepted(
         services.decline(invitation.pk, by=theirs.member, now=timezone.now())
     elif over == "withdrawn":
         form = {
-            "priority": "1", **NO_MEMBERSHIPS, "invitations-TOTAL_FORMS": "1", "invitations-INITIAL_FORMS": "1",
+            "priority": "1000", **NO_MEMBERSHIPS, "invitations-TOTAL_FORMS": "1", "invitations-INITIAL_FORMS": "1",
             "invitations-0-id": str(invitation.pk), "invitations-0-group": str(group.pk), "invitations-0-DELETE": "on",
         }  # fmt: skip
         assert manager.post(change(group), form).status_code == 302
@@ -234,7 +234,7 @@ def test_a_manager_withdraws_no_invitation_of_another_vo(manager: Client, mine: 
     services.invite(theirs.group, "nora", by=make_user(manages=[theirs.vo]), now=timezone.now())
     pk = str(Invitation.objects.get().pk)
     form = {
-        "priority": "1", **NO_MEMBERSHIPS, "invitations-TOTAL_FORMS": "1", "invitations-INITIAL_FORMS": "1",
+        "priority": "1000", **NO_MEMBERSHIPS, "invitations-TOTAL_FORMS": "1", "invitations-INITIAL_FORMS": "1",
         "invitations-0-id": pk, "invitations-0-group": str(mine.group.pk), "invitations-0-DELETE": "on",
     }  # fmt: skip
     manager.post(change(mine.group), form)
@@ -262,7 +262,7 @@ def test_an_invitation_of_another_vo_takes_no_right_from_a_manager(
 ) -> None:
     """Before, the manager of atlas put the member into atlas, and the manager of lhcb could suspend it no more."""
     other = client_of(make_user(staff=True, manages=[theirs.vo]))
-    form = {"priority": "1", **NO_INVITATIONS, **rows("memberships", "user", "lhcb_member")}
+    form = {"priority": "1000", **NO_INVITATIONS, **rows("memberships", "user", "lhcb_member")}
     other.post(change(theirs.group), form)
     invite(other, theirs, "lhcb_member")
     suspend = {"first_name": "", "last_name": "", "email": "", **NO_DNS, **NO_MEMBERSHIPS}
@@ -274,7 +274,7 @@ def test_a_manager_ends_memberships_of_members_of_other_vos(manager: Client, min
     both = make_user(username="both", groups=[mine.group, theirs.group], staff=True)
     membership = both.memberships.get(group=mine.group)
     form = {
-        "priority": "1", **NO_INVITATIONS, "memberships-TOTAL_FORMS": "1", "memberships-INITIAL_FORMS": "1",
+        "priority": "1000", **NO_INVITATIONS, "memberships-TOTAL_FORMS": "1", "memberships-INITIAL_FORMS": "1",
         "memberships-0-id": str(membership.pk), "memberships-0-group": str(mine.group.pk), "memberships-0-DELETE": "on",
     }  # fmt: skip
     assert manager.post(change(mine.group), form).status_code == 302
