@@ -48,8 +48,9 @@ class LevelForm(GenericModelForm[LevelT]):
 
     def _check_readers(self, vo_parameters: Mapping[str, object], served: Sequence[str]) -> None:
         """Refuse new parameters of a VO that the site does not serve: no job would be compared with them."""
-        known = served or [*VO.objects.values_list("name", flat=True)]
-        for name in sorted(vo_parameters.keys() - (self.initial.get("vo_parameters") or {}).keys() - {*known}):
+        known, before = served or [*VO.objects.values_list("name", flat=True)], self.initial.get("vo_parameters")
+        stored = before.keys() if isinstance(before, Mapping) else set()
+        for name in sorted(vo_parameters.keys() - stored - {*known}):
             self.add_error("vo_parameters", f'The site serves no VO "{name}".{did_you_mean(name, known)}')
 
     def _check_setup(self) -> None:

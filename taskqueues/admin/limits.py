@@ -21,6 +21,7 @@ from wms.kernel.db import DatabaseNow
 
 #: Fields of the scope; a limit must have one of them, also in the configuration file.
 SCOPE = ("vo", "site", "ce", "group", "user", "job_type")
+#: Fields of the bounds; the last belongs to the one before it.
 BOUNDS = ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")
 
 
@@ -62,7 +63,7 @@ class LimitForm(ConfirmedForm[Limit]):
         fields = self.cleaned_data
         same_scope = {name: fields.get(name) or ("" if name == "job_type" else None) for name in SCOPE}
         others = Limit.objects.exclude(pk=self.instance.pk).filter(**same_scope)
-        for name in ("running", "waiting", "cpu_s_per_day", "delay_s"):
+        for name in BOUNDS[:-1]:
             other = others.filter(**{f"{name}__isnull": False}).first() if fields.get(name) is not None else None
             if other is not None:
                 self.add_error(name, f"Limit {other.pk} bounds this for the same scope; change or delete that one.")

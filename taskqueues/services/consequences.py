@@ -1,4 +1,4 @@
-"""What limits, priorities and throttles stop; the admin and ``configure`` ask before they are saved."""
+"""Consequences of limits, priorities and throttles: the jobs that they stop at once (ADR 105)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
@@ -39,23 +39,27 @@ def of_stored_limits(limits: QuerySet[Limit]) -> Mapping[int, Sequence[Consequen
 
 
 def _of_counted(limit: Limit) -> Iterator[Consequence]:
-    held, used_s = vars(limit)["held"], vars(limit)["used_s"]
-    has_place = limit.site is not None or limit.ce is not None
-    number = waiting_only_in(limit) if has_place else waiting_in(limit)
-    waiting = f"{_jobs(number, 'wait')}{' that can run nowhere else' if has_place else ''}"
     types = job_types_for(limit) if limit.job_type else []
     if types and limit.job_type not in types:  # in a new system no job waits at all
         sentence = f'No waiting job has the type "{limit.job_type}".{did_you_mean(limit.job_type, types)}'
         yield Consequence(sentence=sentence, extent="The limit is on nobody.", is_felt=False)
+    held, used_s = vars(limit)["held"], vars(limit)["used_s"]
+    is_full = limit.running is not None and held >= limit.running
+    is_used_up = limit.cpu_s_per_day is not None and used_s >= limit.cpu_s_per_day
+    if not (is_full or is_used_up or limit.waiting is not None):
+        return  # how many jobs wait need not be counted
+    has_place = limit.site is not None or limit.ce is not None
+    number = waiting_only_in(limit) if has_place else waiting_in(limit)
+    waiting = f"{_jobs(number, 'wait')}{' that can run nowhere else' if has_place else ''}"
     the_limit = f"The limit on {limit_in_words(limit)}"
-    if limit.running is not None and held >= limit.running:
+    if is_full:
         until = f" while {limit.running} or more of them run" if limit.running else ""
         yield Consequence(
             sentence=f"{the_limit} lets no job start{until}.",
             extent=f"{_jobs(held, 'run')}; {waiting}.",
             is_felt=bool(held or number),
         )
-    if limit.cpu_s_per_day is not None and used_s >= limit.cpu_s_per_day:
+    if is_used_up:
         until = f" until they have used less than {limit.cpu_s_per_day} s in 24 hours" if limit.cpu_s_per_day else ""
         yield Consequence(
             sentence=f"{the_limit} lets no job start{until}.",

@@ -1,4 +1,4 @@
-"""What the changes by a file stop: refused until it is confirmed, and said where nothing waits or runs yet."""
+"""Consequences of a file's changes: errors until they are confirmed, warnings where no job waits or runs (ADR 105)."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from wms.kernel.db import database_now
 
 
 class Consequences:
-    """Those of a plan; made before it is written, and checked after.
+    """The consequences of a plan, for which the state before the plan is written is kept; they are checked after.
 
     Args:
         planned: the changes.

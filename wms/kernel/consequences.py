@@ -1,4 +1,4 @@
-"""What a change of configuration stops: its author confirms that, by whichever way it is made."""
+"""Consequences of a change of the configuration, which its author confirms before it is stored (ADR 105)."""
 
 from dataclasses import dataclass
 
