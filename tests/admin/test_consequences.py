@@ -103,6 +103,11 @@ def test_what_was_confirmed_is_in_the_security_log(operator: Client, mine: RowsO
     assert changes == {"running": "5 → 0", "confirmed": [f"+{asked}"]}
 
 
+def test_a_confirmation_of_nothing_is_not_in_the_security_log(operator: Client, mine: RowsOfVO) -> None:
+    assert is_saved(operator, change(mine.limit), {"vo": mine.vo.pk, "running": "4", "confirmed": "bob agreed"})
+    assert SecurityEvent.objects.latest("pk").facts["changes"] == {"running": "5 → 4"}
+
+
 def test_a_box_for_something_else_confirms_nothing(operator: Client, mine: RowsOfVO) -> None:
     fields = {"vo": mine.vo.pk, "running": "0"}
     (asked,) = boxes(operator, change(mine.limit), fields)

@@ -49,3 +49,6 @@ class ConfirmedForm(GenericModelForm[M]):
         if isinstance(boxes, _ConfirmedField) and not there.keys() <= {*self.cleaned_data["confirmed"]}:
             boxes.choices = list(there.items())
             self.add_error("confirmed", "Nothing was saved. Tick what is meant, and save again.")
+            return
+        # For the security log, which must not take up any other text that was sent.
+        self.cleaned_data["confirmed"] = list(there)
