@@ -3,7 +3,7 @@
 from django_filters import ChoiceFilter, FilterSet
 
 from pilots.domain.pilot import ENDED, MAY_END, PilotStatus
-from pilots.models import PilotQuerySet
+from pilots.models import Pilot, PilotQuerySet
 from wms.kernel.filters import NameFilter
 
 
@@ -25,6 +25,10 @@ class PilotFilterSet(FilterSet):
     stamp = NameFilter(
         max_length=128, label="Stamp", help_text="Stamp: the name in the batch system without its prefix wms-."
     )
+
+    class Meta:
+        model = Pilot
+        fields = ()
 
     def of_status(self, pilots: PilotQuerySet, _: str, status: str) -> PilotQuerySet:
         """Return the pilots in this status."""

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from pilots.api.agent import AgentView, ScriptView
+from pilots.api.bulk import PilotBulkView
 from pilots.api.lists import PilotListView
 from pilots.api.logs import LogView, PilotLogView
 from pilots.api.submit_pools import SubmitPoolsView
@@ -12,6 +13,7 @@ urlpatterns: list[URLPattern] = [
     path("pilots/", PilotListView.as_view(), name="pilots"),
     path("pilots/agent.pyz", AgentView.as_view(), name="pilot-agent"),
     path("pilots/pilot.sh", ScriptView.as_view(), name="pilot-script"),
+    path("pilots/bulk/", PilotBulkView.as_view(), name="pilots-bulk"),
     path("pilots/config/", ConfigurationView.as_view(), name="pilot-config"),
     path("pilots/log/", LogView.as_view(), name="pilot-log"),
     path("pilots/<int:pk>/log/", PilotLogView.as_view(), name="pilot-log-read"),

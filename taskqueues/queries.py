@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from heapq import nsmallest
 from math import fsum
 from types import MappingProxyType
@@ -27,7 +27,7 @@ from resources.queries.possible_queues import PossiblePlaces
 from taskqueues import sql
 from taskqueues.domain.history import CorrectedShare, correct_shares
 from taskqueues.domain.limits import Bounds, LimitScope
-from taskqueues.domain.usage import UsageAmount
+from taskqueues.domain.usage import UsageAmount, interval_of
 from taskqueues.models import (
     GroupUsage,
     Limit,
@@ -186,6 +186,35 @@ def parts_in_effect(vo: VO, *, instead: Mapping[int, float] = MappingProxyType({
     """
     shares = shares_in_effect(vo.groups.select_related("vo"), instead=instead)
     return parts_of(shares)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupParts:
+    """The parts of a group in its VO, each 0 to 1."""
+
+    group: Group
+    #: Of the configured priorities.
+    configured: float
+    #: Of the shares in effect, which may be corrected by usage.
+    in_effect: float
+    #: Of the processor time under lease of the last day; None: the VO used none.
+    delivered: float | None
+
+
+def parts_of_groups(vo: VO, *, now: datetime) -> list[GroupParts]:
+    """Return the parts of all groups of *vo*, those with the greatest priority first."""
+    configured, in_effect = corrected_shares(vo_ids=[vo.pk]), parts_in_effect(vo)
+    used = delivered_by_group(vo_ids=[vo.pk], since=interval_of(now - timedelta(days=1)))
+    delivered = parts_of(used)
+    return [
+        GroupParts(
+            group=group,
+            configured=configured[group.pk].expected,
+            in_effect=in_effect[group.pk],
+            delivered=delivered.get(group.pk, 0.0) if any(used.values()) else None,
+        )
+        for group in vo.groups.order_by("-priority", "name")
+    ]
 
 
 def parts_of(amounts: Mapping[int, float]) -> Mapping[int, float]:

@@ -10,7 +10,7 @@ from pilots.models import BlackHole, CEHealth
 from pilots.queries import ces_left_to_site
 from pilots.services import ce_cycle, exclusions
 from pilots.tasks import serve_ce
-from resources.admin.rights import sites_serving, sites_serving_only
+from resources.queries.rights import sites_serving, sites_serving_only
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time

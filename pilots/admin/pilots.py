@@ -16,7 +16,7 @@ from pilots.models import Director, Pilot
 from pilots.queries import stored_log
 from pilots.services import exclusions
 from pilots.tasks import serve_ce
-from resources.admin.rights import sites_serving
+from resources.queries.rights import sites_serving
 from resources.services.setups import flaw_of_setup
 from taskqueues.domain.conditions import CONDITIONS
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger

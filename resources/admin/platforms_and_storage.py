@@ -6,9 +6,9 @@ from django.core.validators import RegexValidator
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 
-from resources.admin.rights import sites_serving_only
 from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT, canonical_lfn
 from resources.models import Platform, Replica, SiteToken, StorageElement
+from resources.queries.rights import sites_serving_only
 from resources.services.ce_rules import refusal_of_url_over_http
 from resources.services.site_tokens import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger

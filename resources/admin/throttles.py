@@ -8,9 +8,9 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.timesince import timesince
 
-from resources.admin.rights import sites_serving
 from resources.domain.enums import ThrottlePolicy
 from resources.models import SiteThrottle, ThrottleState
+from resources.queries.rights import sites_serving
 from resources.queries.throttles import MOST_ROOM_TRIED, ThrottleStanding, throttle_of
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.kernel.db import DatabaseNow

@@ -7,6 +7,7 @@ from resources.models import ComputingElement, Queue, Site
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import record
+from wms.accounts.services.admin_log import note_in_history
 from wms.kernel.errors import RejectedError
 
 #: Of tokens that are made here; one that a configuration file sets may have any spelling.
@@ -54,6 +55,8 @@ def set_state(
         reason=reason,
         until=until,
     )
+    if by is not None:
+        note_in_history(level, "changed", f"State {state}. {reason}".rstrip(), by=by)
 
 
 def full_name(level: Site | ComputingElement | Queue) -> str:

@@ -14,9 +14,9 @@ from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
-from taskqueues.admin.shares import NOT_A_PRIORITY, effect_of, shares_beside
+from taskqueues.admin.shares import NOT_A_PRIORITY, shares_beside
 from taskqueues.services.consequences import of_priority
-from taskqueues.services.priorities import mark_changed
+from taskqueues.services.priorities import effect_of, mark_changed
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts import services
 from wms.accounts.admin.people import MembershipInline

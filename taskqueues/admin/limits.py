@@ -8,21 +8,16 @@ from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from resources.admin.rights import sites_serving_only
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from taskqueues.services.consequences import of_limit
+from taskqueues.services.limits import BOUNDS, SCOPE, managed_by, mistakes_in
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.consequences import Consequence
 from wms.kernel.db import DatabaseNow
-
-#: Fields of the scope; a limit must have one of them, also in the configuration file.
-SCOPE = ("vo", "site", "ce", "group", "user", "job_type")
-#: Fields of the bounds; the last belongs to the one before it.
-BOUNDS = ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")
 
 
 class LimitForm(ConfirmedForm[Limit]):
@@ -32,41 +27,14 @@ class LimitForm(ConfirmedForm[Limit]):
     managed_vos: frozenset[int] | None = None
 
     def clean(self) -> None:
-        """Check that the limit has a scope, and that the manager may limit it."""
+        """Refuse a limit with mistakes, also one that the manager may not set."""
         super().clean()
         fields = self.cleaned_data
-        if fields.get("waiting") is not None and (fields.get("site") or fields.get("ce")):
-            self.add_error(
-                "waiting", "A limit of waiting jobs has no site and no CE; leave both out, or limit running jobs."
-            )
-        site, ce = fields.get("site"), fields.get("ce")
-        if site and ce and ce.site_id != site.pk:
-            self.add_error("ce", f"The CE is not at {site}; choose a CE of this site, or leave the site out.")
-        vo, group = fields.get("vo"), fields.get("group")
-        if vo and group and group.vo_id != vo.pk:
-            self.add_error("group", f"The group belongs to {group.vo}; choose a group of {vo}, or leave the VO out.")
-        if not self.errors and not any(fields.get(name) for name in SCOPE):
-            raise forms.ValidationError("Choose at least one of VO, site, CE, group, user and job type.")
-        if fields.get("burst") is not None and fields.get("delay_s") is None:
-            self.add_error("burst", "A burst requires a delay; give the delay.")
-        self._refuse_duplicate()
-        vos = self.managed_vos
-        if vos is None or self.errors:
-            return
-        site = site or (ce.site if ce else None)
-        if fields.get("vo") or fields.get("group") or (site and sites_serving_only(vos).filter(pk=site.pk).exists()):
-            return
-        raise forms.ValidationError("Choose a VO or a group of yours, or a site that serves no other VO.")
-
-    def _refuse_duplicate(self) -> None:
-        """Refuse a second bound of one kind on one scope, of which only the smaller would count."""
-        fields = self.cleaned_data
-        same_scope = {name: fields.get(name) or ("" if name == "job_type" else None) for name in SCOPE}
-        others = Limit.objects.exclude(pk=self.instance.pk).filter(**same_scope)
-        for name in BOUNDS[:-1]:
-            other = others.filter(**{f"{name}__isnull": False}).first() if fields.get(name) is not None else None
-            if other is not None:
-                self.add_error(name, f"Limit {other.pk} bounds this for the same scope; change or delete that one.")
+        values = {name: fields.get(name) for name in (*SCOPE, *BOUNDS)}
+        tried = Limit(pk=self.instance.pk, **{**values, "job_type": values["job_type"] or ""})
+        if not self.errors:
+            for field, sentence in list(mistakes_in(tried, managed_vos=self.managed_vos)):
+                self.add_error(field or None, sentence)
 
     def consequences(self) -> Iterable[Consequence]:
         """Return what the limit stops."""
@@ -127,8 +95,7 @@ class LimitAdmin(VOLevelAdmin[Limit]):
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the limits that concern only the VOs."""
-        sites = sites_serving_only(vos)
-        return Q(vo__in=vos) | Q(group__vo__in=vos) | Q(site__in=sites) | Q(ce__site__in=sites)
+        return managed_by(vos)
 
     def get_form(
         self,

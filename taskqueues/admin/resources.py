@@ -16,7 +16,6 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
 from resources.admin.forms import CEForm, DefinitionForm, LevelForm
-from resources.admin.rights import sites_serving, sites_serving_only
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
 from resources.domain.advertised_load import MAXIMA
 from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
@@ -24,6 +23,7 @@ from resources.domain.throttle_conditions import flaw_of_expression
 from resources.domain.throttles import needed_by
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement
 from resources.queries.nodes import contradiction, latest_reports
+from resources.queries.rights import sites_serving, sites_serving_only
 from resources.services.site_tokens import issue_site_token
 from resources.services.states import full_name
 from resources.services.throttles import recompute

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.text import capfirst
 
-from resources.admin.rights import definitions_of_only, sites_serving_only
+from resources.queries.rights import definitions_of_only, sites_serving_only
 from taskqueues.services.priorities import mark_groups_of
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts.admin.rights import VOLevelAdmin

@@ -11,10 +11,16 @@ from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.shares import GroupShare, QueueLoad, split_share
 from taskqueues.models import ChangedGroup
-from taskqueues.queries import shares_in_effect
-from wms.accounts.models import VO, Group
+from taskqueues.queries import parts_in_effect, shares_in_effect
+from taskqueues.services.consequences import of_priority
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import VO, Group, User
 from wms.accounts.queries import active_memberships
+from wms.accounts.security_log import record
+from wms.accounts.services.admin_log import note_in_history
+from wms.kernel.consequences import require_confirmed
 from wms.kernel.db import LockKey, lock, transaction_required
+from wms.kernel.names import change_in_words, in_full, in_percent
 
 
 @transaction_required
@@ -44,6 +50,48 @@ def mark_groups_of(*, vo_id: int, now: datetime) -> None:
 def mark_groups(group_ids: Iterable[int], *, now: datetime) -> None:
     """Mark these groups and no others."""
     sql.mark_groups(group_ids, now=now)
+
+
+@transaction_required
+def set_priority(
+    group: Group, *, priority: float, reason: str, confirmed: Collection[str], by: User, now: datetime
+) -> None:
+    """Give a group another priority, which takes effect within a second; *group* is updated too.
+
+    Args:
+        group: with its VO loaded.
+        priority: 0 to MOST_PRIORITY; the present one changes nothing.
+        reason: for the history; not empty.
+        confirmed: sentences of consequences that are meant.
+        by: the acting user.
+        now: the time of the change.
+
+    Raises:
+        ConfirmationNeededError: no job of the group would start, and that is not confirmed.
+    """
+    before = Group.objects.select_for_update(no_key=True).values_list("priority", flat=True).get(pk=group.pk)
+    group.priority = priority
+    if priority == before:
+        return
+    sentences = require_confirmed(of_priority(group), confirmed)
+    group.save(update_fields=["priority"])
+    changes: dict[str, object] = {"priority": change_in_words(before, priority), "reason": reason}
+    if sentences:
+        changes["confirmed"] = [f"+{sentence}" for sentence in sentences]
+    record(SecurityEventKind.CONFIGURATION_CHANGED, actor=by, target=f"group {group}", what="changed", changes=changes)
+    note_in_history(group, "changed", f"Priority ({effect_of(group, before=before)}; {reason}).", by=by)
+    mark_changed(group_id=group.pk, now=now)
+
+
+def effect_of(group: Group, *, before: float) -> str:
+    """Return what the change of a priority that was just saved does, as "1000 → 6000, its share 17 % → 55 %".
+
+    Args:
+        group: with its VO loaded.
+        before: its priority before.
+    """
+    was, is_now = (parts_in_effect(group.vo, instead={group.pk: each})[group.pk] for each in (before, group.priority))
+    return f"{in_full(before)} → {in_full(group.priority)}, its share {in_percent(was)} → {in_percent(is_now)}"
 
 
 def recalculate(*, only_changed: bool = False) -> int:

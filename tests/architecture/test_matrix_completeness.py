@@ -56,7 +56,7 @@ def missing_callers(ways_to_be_known: Sequence[str]) -> Iterator[str]:
         if name.rpartition(".")[2] not in KNOWN_BY:
             yield f"Add a caller whom {name} knows to NAMES of {CALLERS}, and its name to KNOWN_BY."
     for scope in TokenScope:
-        if scope is not TokenScope.MANAGE and scope not in matrix.OF_SCOPE:
+        if scope not in {TokenScope.MANAGE, TokenScope.ADMINISTER} and scope not in matrix.OF_SCOPE:
             yield f'Say in OF_SCOPE of {FILE} what a token of the scope "{scope}" may be used for.'
     powers = {field.name for field in User._meta.get_fields() if isinstance(field, models.BooleanField)}
     for power in sorted(powers - {"is_active", "is_staff", "is_superuser", "operator"}):

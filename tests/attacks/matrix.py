@@ -195,6 +195,20 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST match-preview": MANAGERS | OTHER_MANAGER,  # to whom the VO's name is an unknown one: 400
         "POST replicas": MANAGERS | OUTSIDERS,  # likewise
         "POST replicas-remove": MANAGERS | OUTSIDERS,
+        "PUT site-state": MANAGERS,
+        "PUT ce-state": MANAGERS,
+        "PUT queue-state": MANAGERS,
+        "GET group-priority": MANAGERS,
+        "PUT group-priority": MANAGERS,
+        "GET limits": MANAGERS | OTHER_MANAGER,  # with those of the caller
+        "POST limits": MANAGERS | OTHER_MANAGER,  # to whom the VO's name is an unknown one: 400
+        "GET limit": MANAGERS,
+        "PUT limit": MANAGERS,
+        "DELETE limit": MANAGERS,
+        "GET vo-pause": MANAGERS,
+        "PUT vo-pause": MANAGERS,
+        "DELETE vo-pause": MANAGERS,
+        "POST pilots-bulk": MANAGERS | OTHER_MANAGER,  # on pilots of the caller's VOs
         "GET pilot-summary": MANAGERS | OTHER_MANAGER,
         "GET pilot-log-read": MANAGERS,
         "GET portal:pilots": PEOPLE,
@@ -255,6 +269,8 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST match-preview": NOBODY,
         "POST replicas": MANAGERS,
         "POST replicas-remove": MANAGERS,
+        "POST limits": MANAGERS,
+        "POST pilots-bulk": MANAGERS,
         "POST portal:password-link": NOBODY,
         "POST portal:password": NOBODY,  # without the old one
     }
@@ -262,13 +278,28 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
 
 # ---- scopes of people's tokens ---------------------------------------------------------------------------------------
 
-#: Beside reading, what a token may be used for; `manage` is for everything.
+#: Beside reading, what a token may be used for; `administer` is for everything.
 OF_SCOPE: Final[Mapping[TokenScope, Names]] = MappingProxyType(
     {
         TokenScope.READ: frozenset({"POST auth-revoke"}),  # it may end itself
         TokenScope.SUBMIT: frozenset(
             {"POST auth-revoke", "POST jobs", "POST jobs-rehearsal", "POST sandboxes", "POST jobs-bulk"}
         ),
+    }
+)
+#: Of the configuration: with the scope `administer` only.
+OF_ADMINISTRATION: Final = frozenset(
+    {
+        "PUT site-state",
+        "PUT ce-state",
+        "PUT queue-state",
+        "PUT group-priority",
+        "POST limits",
+        "PUT limit",
+        "DELETE limit",
+        "PUT vo-pause",
+        "DELETE vo-pause",
+        "POST pilots-bulk",
     }
 )
 #: With the scope `submit`, of one's own jobs only.
@@ -350,14 +381,14 @@ ACTIONS: Final[Mapping[str, Names]] = MappingProxyType(
 # ---- what the tests ask for ------------------------------------------------------------------------------------------
 
 
-def opens(role: str, asked: str, *, scope: TokenScope = TokenScope.MANAGE) -> bool:
+def opens(role: str, asked: str, *, scope: TokenScope = TokenScope.ADMINISTER) -> bool:
     """Return whether the caller may use *asked*, such as "GET job", with a token of this scope."""
     method, _, name = asked.partition(" ")
     asked = f"{'GET' if method == 'HEAD' else method} {name.partition(' ')[0]}"  # an action is sent to its list
     return role in _opens_for(asked) and _is_in_scope(role, asked, scope)
 
 
-def changes(role: str, asked: str, *, scope: TokenScope = TokenScope.MANAGE) -> bool:
+def changes(role: str, asked: str, *, scope: TokenScope = TokenScope.ADMINISTER) -> bool:
     """Return whether *asked*, such as "POST job-kill", may change anything for the caller."""
     method, _, name = asked.partition(" ")
     if method in {"GET", "HEAD"} or not opens(role, asked, scope=scope):
@@ -395,8 +426,10 @@ def _with_right(model: str, right: str, *, is_of_a_row: bool) -> Names:
 
 def _is_in_scope(role: str, asked: str, scope: TokenScope) -> bool:
     is_open = OPENS.get(asked) == EVERYBODY  # no token is looked at
-    if scope is TokenScope.MANAGE or asked.startswith("GET ") or is_open:
+    if scope is TokenScope.ADMINISTER or asked.startswith("GET ") or is_open:
         return True
+    if scope is TokenScope.MANAGE:
+        return asked not in OF_ADMINISTRATION
     is_own_job = scope is TokenScope.SUBMIT and asked in OF_SUBMITTERS_OWN_JOBS and role in OWNER
     return is_own_job or asked in OF_SCOPE[scope]
 

@@ -164,9 +164,9 @@ class Caller:
     role: str
     #: With the session of a log-in, or anonymous.
     client: Client
-    #: Sent with every request; without it they come by session.
+    #: Sent with every request; without it they come by session, whose rights are those of the widest scope.
     token: str = ""
-    scope: TokenScope = TokenScope.MANAGE
+    scope: TokenScope = TokenScope.ADMINISTER
 
     @property
     def is_cross_site(self) -> bool:
@@ -249,6 +249,8 @@ LIKE: Final[Mapping[str, str]] = MappingProxyType(
         # A valid token: the same user as by session.
         **{f"{role} by token": f"{role} by session" for role in PEOPLE if role not in {"owner", "superuser"}},
         "operator by token": "superuser by session",
+        "superuser by token to administer": "superuser by session",
+        "manager by token to administer": "manager by session",
         "manager by token to read": "superuser by token to read",
         "manager by token to submit": "superuser by token to submit",
         # Refused where the user is looked up.
@@ -352,4 +354,5 @@ def _objects_of(rows: RowsOfVO) -> SampleData:
         match=rows.match,
         sandbox="",
         alice_token_id=rows.api_token.pk,
+        limit=rows.limit,
     )

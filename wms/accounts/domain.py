@@ -15,6 +15,10 @@ MAX_STALLED_S = 366 * 24 * 3600
 USER_TOKEN_PREFIX = "wmsu_"  # noqa: S105 - not a secret
 
 
+#: Greatest priority of a group.
+MOST_PRIORITY = 1e12
+
+
 class GroupProperty(StrEnum):
     """A special right of a group."""
 
@@ -113,8 +117,10 @@ class TokenScope(StrEnum):
     READ = "read"
     #: Also: submit jobs, upload sandboxes, and act on the user's own jobs.
     SUBMIT = "submit"
-    #: Whatever the user may do.
+    #: Whatever the user may do, but for the configuration.
     MANAGE = "manage"
+    #: Also: change the configuration, which a manager or an operator may.
+    ADMINISTER = "administer"
 
     def includes(self, other: "TokenScope") -> bool:
         """Return whether a token of this scope may do what *other* allows."""

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from wms.accounts.api import oidc, views
+from wms.accounts.api import oidc, pauses, views
 
 urlpatterns: list[URLPattern] = [
     path("auth/token/", views.TokenView.as_view(), name="auth-token"),
@@ -14,4 +14,5 @@ urlpatterns: list[URLPattern] = [
     path("auth/me/", views.ProfileView.as_view(), name="auth-me"),
     path("auth/revoke/", views.RevokeView.as_view(), name="auth-revoke"),
     path("groups/", views.GroupListView.as_view(), name="groups"),
+    path("vos/<str:name>/pause/", pauses.PauseView.as_view(), name="vo-pause"),
 ]

@@ -82,6 +82,17 @@ def in_full(value: float) -> str:
     return f"{value:.12g}"
 
 
+def change_in_words(before: object, after: object) -> str:
+    """Return an old and a new value, such as "1000 → 6000", or only the new one where there was none."""
+    return _value_in_words(after) if before in (None, "") else f"{_value_in_words(before)} → {_value_in_words(after)}"
+
+
+def _value_in_words(value: object) -> str:
+    if value in (None, ""):
+        return "none"
+    return in_full(value) if isinstance(value, float) else str(value)
+
+
 def separated(names: str) -> list[str]:
     """Return the names of a list separated by commas or semicolons, as in DIRAC; spaces do not separate."""
     return [name for part in re.split("[,;]", names) if (name := part.strip())]

@@ -22,6 +22,7 @@ from pilots.services.secrets import issue_secrets, secret_of
 from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
 from resources.models import Queue, Site, SiteToken, StorageElement
 from resources.services.site_tokens import issue_site_token
+from taskqueues.models import Limit
 from tests import factories
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import VO, Group, User
@@ -52,6 +53,7 @@ class SampleData:
     sandbox: str
     #: Of a token that no test comes with.
     alice_token_id: int
+    limit: Limit
 
     def arguments(self) -> Mapping[str, object]:
         """Return the arguments of addresses; all of them are Alice's."""
@@ -69,6 +71,12 @@ class SampleData:
             "pilot-log-read pk": self.pilot.pk,
             "site-advertisements name": self.site.name,
             "group-shares name": self.group.name,
+            "group-priority name": self.group.name,
+            "vo-pause name": self.vo.name,
+            "limit pk": self.limit.pk,
+            "site": self.site.name,
+            "ce": self.queue.ce.name,
+            "queue": self.queue.name,
             "id": self.alice.pk,
             "object_id": self.job.pk,
             "content_type_id": 1,
@@ -110,6 +118,14 @@ class SampleData:
             "job-hold": {"reason": "why not"},
             "replicas": {"vo": self.vo.name, "replicas": [replica]},
             "replicas-remove": {"vo": self.vo.name, "replicas": [replica]},
+            "site-state": {"state": "draining", "reason": "kernel update"},
+            "ce-state": {"state": "draining", "reason": "kernel update"},
+            "queue-state": {"state": "draining", "reason": "kernel update"},
+            "group-priority": {"priority": 6000, "reason": "more simulation"},
+            "vo-pause": {"for_s": 3600, "reason": "storage is moved"},
+            "limits": {"vo": self.vo.name, "job_type": "User", "running": 5},
+            "limit": {"cpu_s_per_day": 10**9 + 1},
+            "pilots-bulk": {"action": "drain", "ids": [self.pilot.pk], "reason": "kernel update"},
             "auth-token": {"username": "alice", "password": PASSWORD},
         }  # fmt: skip
         return bodies.get(name, {})
@@ -153,9 +169,10 @@ def make_sample() -> SampleData:
     job.input_sandboxes.create(sandbox=given.sandbox, file_name="in.tar.gz")
     match = factories.make_match(job=job, pilot=pilot, leased_at=now)
     Match.objects.filter(pk=match.pk).update(queue=queue, expires_at=now + timedelta(hours=1))
+    limit = Limit.objects.create(vo=vo, cpu_s_per_day=10**9)
     return SampleData(
         vo=vo, group=group, alice=alice, site=site, queue=queue, storage_element=element, pilot=pilot, job=job,
-        match=match, sandbox=reference, alice_token_id=alice.api_tokens.get().pk,
+        match=match, sandbox=reference, alice_token_id=alice.api_tokens.get().pk, limit=limit,
     )  # fmt: skip
 
 

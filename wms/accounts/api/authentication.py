@@ -42,8 +42,9 @@ class UserTokenAuthentication(BearerAuthentication):
     scheme_name = "UserToken"
     scheme_description = (
         f"Token of a user, from POST {API_V1}auth/token/, the portal or `wms-server token USER`. Its scope is `read` "
-        "(GET only), `submit` (also: submit jobs, upload sandboxes, act on the user's own jobs) or `manage` (whatever "
-        "the user may do); a request beyond it is 403 `insufficient_scope`."
+        "(GET only), `submit` (also: submit jobs, upload sandboxes, act on the user's own jobs), `manage` (whatever "
+        "the user may do, but for the configuration) or `administer` (that too); a request beyond it is 403 "
+        "`insufficient_scope`."
     )
 
     def authenticate(self, request: Request) -> tuple[User, UserCredential] | None:

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from rest_framework.exceptions import NotAuthenticated
+from rest_framework.exceptions import NotAuthenticated, PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from wms.accounts import queries
-from wms.accounts.models import User
+from wms.accounts.models import VO, User
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # NB: at run time a cycle, for the settings name IsUser
@@ -42,3 +42,18 @@ def user_of(request: Request) -> User:
     if not isinstance(request.user, User):
         raise NotAuthenticated
     return request.user
+
+
+def require_manager(vo: VO, user: User) -> None:
+    """Return if *user* manages the VO.
+
+    Raises:
+        PermissionDenied: somebody else does.
+    """
+    if not VO.objects.managed_by(user).filter(pk=vo.pk).exists():
+        raise PermissionDenied(f"Only managers of {vo} and operators may do this.")
+
+
+def managed_vos_of(user: User) -> frozenset[int] | None:
+    """Return the primary keys of the VOs that *user* manages; None: an operator, who manages everything."""
+    return None if user.is_operator else frozenset(VO.objects.managed_by(user).values_list("pk", flat=True))

@@ -20,7 +20,8 @@ class _TokenChoices(StrictSerializer):
         choices=list(TokenScope),
         default=TokenScope.MANAGE,
         help_text="Scope of the token. read: everything that the user may see; submit: also submit jobs and "
-        "act on the user's own jobs; manage: everything that the user may do.",
+        "act on the user's own jobs; manage: everything that the user may do, but for the configuration; administer: "
+        "that too.",
     )
     name = Text(max_length=100, required=False, help_text="Name of the token, such as that of a computer.")
     days = WholeNumber(

@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 
 from wms.accounts import stall_rule
-from wms.accounts.domain import MAX_KEPT_DAYS, GroupProperty, MailWhen, Standing
+from wms.accounts.domain import MAX_KEPT_DAYS, MOST_PRIORITY, GroupProperty, MailWhen, Standing
 from wms.kernel.fields import valid_name
 
 
@@ -174,7 +174,7 @@ class Group(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                name="group_priority_is_finite_and_not_negative", condition=Q(priority__range=(0, 1e12))
+                name="group_priority_is_finite_and_not_negative", condition=Q(priority__range=(0, MOST_PRIORITY))
             ),
         ]
 

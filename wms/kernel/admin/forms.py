@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Field, Model
 
 from wms.kernel.log_lines import changed_names
-from wms.kernel.names import composed, in_full
+from wms.kernel.names import change_in_words, composed
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
 M = TypeVar("M", bound=Model)
@@ -170,11 +170,5 @@ def _change_of(form: forms.Form, name: str, *, has_values: bool) -> object:
     if names is not None:
         return names
     if has_values:
-        return _in_words(after) if before in (None, "") else f"{_in_words(before)} → {_in_words(after)}"
+        return change_in_words(before, after)
     return str(after) if isinstance(field, forms.ChoiceField) else "changed"
-
-
-def _in_words(value: object) -> str:
-    if value in (None, ""):
-        return "none"
-    return in_full(value) if isinstance(value, float) else str(value)

@@ -6,9 +6,10 @@ so nothing below may import ``rest_framework.views`` or ``rest_framework.generic
 
 from wms.kernel.file_answers import AnyClientNegotiation
 from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_token, token_in
+from wms.kernel.rest.changes import ChangeIn, ConfirmedIn, EndIn, end_in
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
-from wms.kernel.rest.fields import Flag, GroupBy, Name, Number, Text, WholeNumber
+from wms.kernel.rest.fields import Flag, GroupBy, Name, Number, ReasonText, Text, WholeNumber
 from wms.kernel.rest.filters import FilterBody, checked_filters
 from wms.kernel.rest.pages import PAGE_PARAMETERS, CursorPages, PageParameters
 from wms.kernel.rest.serializers import StrictSerializer
@@ -18,7 +19,10 @@ __all__ = [
     "PAGE_PARAMETERS",
     "AnyClientNegotiation",
     "BearerAuthentication",
+    "ChangeIn",
+    "ConfirmedIn",
     "CursorPages",
+    "EndIn",
     "ErrorAnswer",
     "FilterBody",
     "Flag",
@@ -27,12 +31,14 @@ __all__ = [
     "Name",
     "Number",
     "PageParameters",
+    "ReasonText",
     "StrictJSONParser",
     "StrictSerializer",
     "Text",
     "WholeNumber",
     "answer_error",
     "checked_filters",
+    "end_in",
     "error_responses",
     "has_bearer_token",
     "load_json",

@@ -45,8 +45,13 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
             "measure again; check the clock",
         ),
         "bad_file_name": ("a sandbox has a file name that cannot be used on a node", "rename the file"),
+        "bad_limit": (
+            "the limit contradicts itself, doubles another one, or is not for the caller to set",
+            "correct the fields in `errors`",
+        ),
         "bad_offer": ("the offer contradicts itself or names what does not exist", "correct the offer"),
         "bad_request": ("the request cannot be read, or its body broke off", "send it as documented"),
+        "bad_pause": ("the pause has no reason, or its end is past", "give a reason and a future end"),
         "bad_requirements": (
             "the requirements section cannot be understood, or nothing can meet it",
             "correct it; `detail` names the nearest parameter",
@@ -176,6 +181,10 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         "request_timeout": ("the body did not arrive in time", "send it again"),
     },
     HTTPStatus.CONFLICT: {
+        "confirmation_needed": (
+            "the change would stop jobs, and nothing was changed",
+            "send the sentences of `errors.confirmed` that are meant as `confirmed`",
+        ),
         "conflict": ("not possible in this state (category; used where no narrower code exists)", "see `detail`"),
         "illegal_transition": ("the job's status does not allow this", "look at its status"),
         "name_taken": (

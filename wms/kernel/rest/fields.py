@@ -10,7 +10,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from wms.kernel.names import composed, did_you_mean
+from wms.kernel.names import composed, did_you_mean, is_one_line
 from wms.kernel.rest.strict_json import MAX_INTEGER, MIN_INTEGER
 
 
@@ -33,6 +33,20 @@ class Name(Text):
     def to_internal_value(self, data: object) -> str:
         """Return the name in NFC."""
         return composed(super().to_internal_value(data))
+
+
+class ReasonText(Text):
+    """A JSON string that people are shown as a reason: one line, without blanks at its ends."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of the framework's field
+        super().__init__(**{"trim_whitespace": True, **options})
+
+    def to_internal_value(self, data: object) -> str:
+        """Return the reason in NFC."""
+        reason = composed(super().to_internal_value(data))
+        if not is_one_line(reason):
+            raise serializers.ValidationError("Write one line, without control characters.")
+        return reason
 
 
 class WholeNumber(serializers.IntegerField):

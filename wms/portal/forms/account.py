@@ -20,7 +20,8 @@ from wms.portal.presentation.account import MAIL_IN_WORDS
 SCOPES_IN_WORDS = {
     TokenScope.READ: "read: see whatever I may see",
     TokenScope.SUBMIT: "submit: also submit jobs, and act on my own jobs",
-    TokenScope.MANAGE: "manage: do whatever I may do",
+    TokenScope.MANAGE: "manage: do whatever I may do, but for the configuration",
+    TokenScope.ADMINISTER: "administer: also change the configuration, as far as I may",
 }
 
 

@@ -1,0 +1,101 @@
+"""POST /api/v1/pilots/bulk/: drain or kill the pilots that a manager chooses."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from pilots.filters import PilotFilterSet
+from pilots.models import Pilot
+from pilots.services import exclusions
+from pilots.tasks import serve_ce
+from wms.accounts.api.permissions import IsManager, managed_vos_of, user_of
+from wms.accounts.domain import TokenScope
+from wms.accounts.models import User
+from wms.kernel.after_commit import send_after_commit
+from wms.kernel.clock import current_time
+from wms.kernel.rest import ChangeIn, FilterBody, ReasonText, WholeNumber, error_responses
+from wms.kernel.rest.audience import Audience
+from wms.wire.protocol import API_V1
+
+#: Pilots of one request.
+MOST_PILOTS: Final = 10_000
+
+
+class PilotFilterIn(FilterBody):
+    """The filters of GET /api/v1/pilots/ in a body."""
+
+    filterset_class = PilotFilterSet
+
+
+class PilotBulkIn(ChangeIn):
+    """An action, and the pilots by ids or by a filter."""
+
+    action = serializers.ChoiceField(
+        choices=["drain", "kill"],
+        help_text="drain: they get no further jobs, and end after those that they have; kill: their tokens are revoked "
+        "and they are ended in the batch system, and their jobs wait again.",
+    )
+    ids = serializers.ListField(
+        child=WholeNumber(), required=False, allow_empty=False, max_length=MOST_PILOTS, help_text="Ids of the pilots."
+    )
+    filter = PilotFilterIn(required=False, help_text=f"Filters as of GET {API_V1}pilots/; at least one.")
+    reason = ReasonText(max_length=200, help_text="Reason, which the status of the pilots shows.")
+
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Require either ids or a filter that chooses."""
+        if ("ids" in values) == ("filter" in values):
+            raise serializers.ValidationError({"ids": ["Name the pilots by ids or by filter, one of the two."]})
+        if "filter" in values and not values["filter"].data:
+            raise serializers.ValidationError({"filter": ["Name at least one criterion; all pilots are not accepted."]})
+        return values
+
+
+class PilotBulkOut(serializers.Serializer[Any]):
+    """What was done."""
+
+    matched = serializers.IntegerField(help_text="Living pilots of VOs of the caller that were chosen.")
+    done = serializers.IntegerField(
+        help_text="Those that were drained or killed by this request; 0 in a dry run. The others were already."
+    )
+
+
+class PilotBulkView(APIView):
+    """Actions on pilots."""
+
+    permission_classes = (IsManager,)
+    token_scope = TokenScope.ADMINISTER
+
+    @extend_schema(
+        operation_id="pilots_bulk",
+        summary="Drain or kill pilots of the VOs that the caller manages; operators: of all",
+        tags=[Audience.MANAGERS],
+        request=PilotBulkIn,
+        responses={200: PilotBulkOut, **error_responses(400, 401, 403, 415, 429)},
+    )
+    def post(self, request: Request) -> Response:
+        """Drain or kill the chosen pilots that live; of other VOs' pilots and of ended ones nothing is changed."""
+        values, user, now = PilotBulkIn.checked(request.data), user_of(request), current_time()
+        vos = managed_vos_of(user)
+        living = Pilot.objects.filter(ended_at=None) if vos is None else Pilot.objects.filter(ended_at=None, vo__in=vos)
+        chosen = living.filter(pk__in=values["ids"]) if "ids" in values else values["filter"].filter_queryset(living)
+        ids = list(chosen.order_by("pk").values_list("pk", flat=True)[: MOST_PILOTS + 1])
+        if len(ids) > MOST_PILOTS:
+            sentence = f"The filter matches more than {MOST_PILOTS} pilots; narrow it, for example by ce."
+            raise serializers.ValidationError({"filter": [sentence]})
+        done = 0 if values["dry_run"] else _act(values["action"], ids, reason=values["reason"], by=user, now=now)
+        return Response(PilotBulkOut({"matched": len(ids), "done": done}).data)
+
+
+def _act(action: str, ids: list[int], *, reason: str, by: User, now: datetime) -> int:
+    pilots = Pilot.objects.filter(pk__in=ids)
+    if action == "drain":
+        return exclusions.drain(pilots, reason=f"drained by {by}: {reason}", now=now)
+    revoked = exclusions.revoke(pilots, by=f"{by}: {reason}", now=now)
+    for ce_id in sorted(revoked.ce_ids):
+        send_after_commit(serve_ce, ce_id=ce_id)
+    return revoked.pilots

@@ -1,0 +1,58 @@
+"""The pause of matching for a VO over REST."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from tests.api.administration.conftest import Administration, changes_of, history_of
+from wms.accounts.models import VO
+
+pytestmark = pytest.mark.django_db
+
+ADDRESS = "/api/v1/vos/lhcb/pause/"
+PAUSE = {"for_s": 7200, "reason": "storage is moved"}
+
+
+def test_a_manager_pauses_the_vo_and_lets_it_go_on(administration: Administration) -> None:
+    manager = administration.manager
+    assert manager.get(ADDRESS).json() == {"vo": "lhcb", "paused": False, "until": None, "reason": ""}
+    answer = manager.put(ADDRESS, PAUSE)
+    assert (answer.status_code, answer.json()["paused"]) == (200, True)
+    vo = VO.objects.get(name="lhcb")
+    assert vo.paused_until is not None
+    assert timedelta(minutes=115) < vo.paused_until - timezone.now() < timedelta(minutes=125)
+    assert "storage is moved" in vo.why_paused(timezone.now())
+    assert manager.get(ADDRESS).json() == answer.json()
+    assert manager.delete(ADDRESS).status_code == manager.delete(ADDRESS).status_code == 204
+    assert VO.objects.get(name="lhcb").why_paused(timezone.now()) == ""
+    pause, resume = changes_of()
+    assert pause[:2] == resume[:2] == ("mallory", "VO lhcb")
+    assert pause[2]["pause_reason"] == "storage is moved"
+    assert resume[2]["pause_reason"] == "storage is moved → none"
+    assert [entry.partition(" until")[0] for entry in history_of(vo)] == ["Matching paused", "Matching goes on."]
+
+
+def test_a_dry_run_pauses_nothing(administration: Administration) -> None:
+    assert administration.manager.put(ADDRESS, {**PAUSE, "dry_run": True}).json()["reason"] == "storage is moved"
+    assert VO.objects.get(name="lhcb").paused_until is None
+    assert changes_of() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        ({"reason": "x"}, "invalid_input", "until"),
+        ({"for_s": 60}, "invalid_input", "reason"),
+        ({"until": "2026-01-01T00:00:00Z", "reason": "x"}, "bad_pause", "until"),
+        ({**PAUSE, "until": "2036-01-01T00:00:00Z"}, "invalid_input", "for_s"),
+    ],
+)
+def test_what_is_wrong_is_said_by_field(
+    administration: Administration, body: dict[str, Any], code: str, field: str
+) -> None:
+    answer = administration.manager.put(ADDRESS, body)
+    assert (answer.status_code, answer.json()["code"]) == (400, code)
+    assert [*answer.json()["errors"]] == [field]
+    assert VO.objects.get(name="lhcb").paused_until is None

@@ -1,0 +1,102 @@
+"""States of sites, computing elements and queues over REST."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from resources.models import Site
+from tests.api.administration.conftest import Administration, changes_of, history_of
+from tests.factories import make_ce, make_site
+
+pytestmark = pytest.mark.django_db
+
+BAN = {"state": "banned", "reason": "storage is moved"}
+
+
+def addresses(administration: Administration) -> list[str]:
+    own = administration.own
+    of_site = f"/api/v1/sites/{own.site.name}"
+    of_ce = f"{of_site}/ces/{own.ce.name}"
+    return [f"{of_site}/state/", f"{of_ce}/state/", f"{of_ce}/queues/{own.queue.name}/state/"]
+
+
+@pytest.mark.parametrize(
+    ("level", "place"),
+    [
+        (0, "site lhcb.org"),
+        (1, "computing element ce.lhcb.org at site lhcb.org"),
+        (2, "queue lhcb_queue of computing element ce.lhcb.org at site lhcb.org"),
+    ],
+)
+def test_a_manager_bans_each_level_until_a_time(administration: Administration, level: int, place: str) -> None:
+    until = (timezone.now() + timedelta(hours=2)).replace(microsecond=0)
+    answer = administration.manager.put(addresses(administration)[level], {**BAN, "until": until.isoformat()})
+    assert answer.status_code == 200, answer.json()
+    ends = until.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    assert answer.json() == {"place": place, "state": "banned", "reason": "storage is moved", "until": ends}
+    row = (administration.own.site, administration.own.ce, administration.own.queue)[level]
+    row.refresh_from_db()
+    assert (row.state, row.state_reason, row.state_until) == ("banned", "storage is moved", until)
+    assert row.state_changed_by == administration.mallory
+    assert history_of(row) == ["State banned. storage is moved"]
+    ((who, target, _),) = changes_of("resource.state_changed")
+    assert (who, target) == ("mallory", place)
+
+
+def test_the_end_may_be_a_duration_and_the_state_ends_by_active(administration: Administration) -> None:
+    address, site = addresses(administration)[0], administration.own.site
+    before = datetime.now(tz=UTC)
+    assert administration.manager.put(address, {"state": "draining", "reason": "x", "for_s": 3600}).status_code == 200
+    site.refresh_from_db()
+    assert site.state_until is not None
+    assert timedelta(minutes=55) < site.state_until - before < timedelta(minutes=65)
+    assert administration.manager.put(address, {"state": "active"}).json()["state"] == "active"
+    site.refresh_from_db()
+    assert (site.state, site.state_reason) == ("active", "")
+    assert site.state_until is None
+
+
+def test_a_dry_run_answers_as_a_change_and_changes_nothing(administration: Administration) -> None:
+    answer = administration.manager.put(addresses(administration)[0], {**BAN, "dry_run": True})
+    assert (answer.status_code, answer.json()["state"]) == (200, "banned")
+    assert Site.objects.get(pk=administration.own.site.pk).state == "active"
+    assert changes_of("resource.state_changed") == []
+    assert history_of(administration.own.site) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        ({"state": "banned"}, "bad_state", "reason"),
+        ({**BAN, "reason": "one\ntwo"}, "invalid_input", "reason"),
+        ({"state": "closed", "reason": "x"}, "invalid_input", "state"),
+        ({**BAN, "until": "2026-01-01T00:00:00Z"}, "bad_state", "until"),
+        ({**BAN, "until": "2036-01-01T00:00:00"}, "invalid_input", "until"),
+        ({**BAN, "until": 5}, "invalid_input", "until"),
+        ({**BAN, "until": None}, "invalid_input", "until"),
+        ({**BAN, "until": "2036-01-01T00:00:00Z", "for_s": 60}, "invalid_input", "for_s"),
+        ({**BAN, "for_s": 10**10}, "invalid_input", "for_s"),
+        ({**BAN, "untill": "2036-01-01T00:00:00Z"}, "invalid_input", "untill"),
+        ({**BAN, "dry_run": "no"}, "invalid_input", "dry_run"),
+        ({"state": "active", "for_s": 60}, "bad_state", "until"),
+    ],
+)
+def test_what_is_wrong_is_said_by_field(
+    administration: Administration, body: dict[str, Any], code: str, field: str
+) -> None:
+    answer = administration.manager.put(addresses(administration)[0], body)
+    assert (answer.status_code, answer.json()["code"]) == (400, code)
+    assert [*answer.json()["errors"]] == [field]
+    assert Site.objects.get(pk=administration.own.site.pk).state == "active"
+
+
+def test_a_shared_site_is_for_operators(administration: Administration) -> None:
+    shared = make_site(name="shared.org", vos=[administration.own.vo, administration.other.vo])
+    ce = make_ce(name="ce.shared.org", site=shared)
+    for address in (f"/api/v1/sites/{shared.name}/state/", f"/api/v1/sites/{shared.name}/ces/{ce.name}/state/"):
+        answer = administration.manager.put(address, BAN)
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+        assert "ask an operator" in answer.json()["detail"]
+        assert administration.operator.put(address, BAN).status_code == 200

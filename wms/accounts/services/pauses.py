@@ -1,0 +1,47 @@
+"""Pauses of matching for a VO: its jobs wait until an end, with a reason that everybody is shown."""
+
+from datetime import datetime
+
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import VO, User
+from wms.accounts.security_log import record
+from wms.accounts.services.admin_log import note_in_history
+from wms.kernel.db import transaction_required
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import change_in_words
+
+
+class PauseError(RejectedError):
+    """The pause has no reason, or its end is not in the future."""
+
+    code = "bad_pause"
+
+
+@transaction_required
+def set_pause(vo: VO, *, until: datetime | None, reason: str, by: User, now: datetime) -> None:
+    """Pause matching for *vo*, or let it go on; jobs that run are not touched. *vo* is updated too.
+
+    Args:
+        vo: the VO.
+        until: None: matching goes on.
+        reason: shown to everybody whose jobs wait.
+        by: the acting user.
+        now: the time of the change.
+
+    Raises:
+        PauseError: the reason is missing, or the end is past.
+    """
+    problems = {}
+    if until is not None and not reason:
+        problems["reason"] = "Give the reason of the pause: everybody whose jobs wait is shown it."
+    if until is not None and until <= now:
+        problems["until"] = "This time is past; give a future time."
+    if problems:
+        raise PauseError(" ".join(problems.values()), errors={field: [words] for field, words in problems.items()})
+    columns = {"paused_until": until, "pause_reason": reason}
+    changes = {name: change_in_words(getattr(vo, name), value) for name, value in columns.items()}
+    vo.paused_until, vo.pause_reason = until, reason
+    vo.save(update_fields=["paused_until", "pause_reason"])
+    record(SecurityEventKind.CONFIGURATION_CHANGED, actor=by, target=f"VO {vo}", what="changed", changes=changes)
+    words = "Matching goes on." if until is None else f"Matching paused until {until:%Y-%m-%d %H:%M %Z}: {reason}"
+    note_in_history(vo, "changed", words, by=by)

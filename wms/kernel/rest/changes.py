@@ -1,0 +1,67 @@
+"""Inputs that all changes of the configuration over REST share: trying, confirming, and the end of a state."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, cast
+
+from django.core.exceptions import ValidationError as DjangoValidationError
+from rest_framework import serializers
+
+from wms.kernel.filters import ZonedTimeField
+from wms.kernel.rest.fields import Flag, Text, WholeNumber
+from wms.kernel.rest.serializers import StrictSerializer
+
+#: Longest duration of a state, ten years in seconds: more is a mistake of units.
+MOST_S: Final = 10 * 366 * 86_400
+#: Sentences that one request confirms: a change has few consequences.
+_MOST_CONFIRMED: Final = 20
+
+
+class ZonedTime(serializers.DateTimeField):
+    """A time in RFC 3339, with its zone."""
+
+    def to_internal_value(self, data: object) -> datetime:
+        """Return the time, in UTC."""
+        try:
+            moment = ZonedTimeField().clean(data)
+        except DjangoValidationError as error:
+            raise serializers.ValidationError(error.messages) from error
+        return cast("datetime", moment)  # the form field is required
+
+
+class ChangeIn(StrictSerializer):
+    """A change of the configuration."""
+
+    dry_run = Flag(default=False, help_text="Check and answer as for a change, and change nothing.")
+
+
+class ConfirmedIn(ChangeIn):
+    """A change that may stop jobs."""
+
+    confirmed = serializers.ListField(
+        child=Text(max_length=500),
+        max_length=_MOST_CONFIRMED,
+        default=list,
+        help_text="Sentences of a refusal `confirmation_needed` (`errors.confirmed`) that are meant.",
+    )
+
+
+class EndIn(StrictSerializer):
+    """The end of a state: a time, or a duration from now."""
+
+    until = ZonedTime(required=False, help_text="Time of its end, in RFC 3339 with a zone.")
+    for_s = WholeNumber(min_value=1, max_value=MOST_S, required=False, help_text="Instead: seconds from now.")
+
+    def validate(self, values: dict[str, object]) -> dict[str, object]:
+        """Refuse two ends."""
+        if "until" in values and "for_s" in values:
+            raise serializers.ValidationError({"for_s": ["Give `until` or `for_s`, not both."]})
+        return values
+
+
+def end_in(values: Mapping[str, object], *, now: datetime) -> datetime | None:
+    """Return the end that the validated values of an EndIn name; None: none."""
+    until, for_s = values.get("until"), values.get("for_s")
+    if isinstance(for_s, int):
+        return now + timedelta(seconds=for_s)
+    return until if isinstance(until, datetime) else None
