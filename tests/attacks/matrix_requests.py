@@ -137,7 +137,7 @@ def _on_every_address(name: str, caller: Caller, scene: Scene, *, by_every_metho
             yield from _actions(address, url, scene)
         if "<" in address.route and (address.is_api or not caller.token) and not is_redirect(address.name):
             gone = address.url({argument: _missing(value) for argument, value in arguments.items()})
-            for method in sorted(address.answers & set(METHODS_OF_PAGES)) or ["DELETE"]:
+            for method in sorted(address.answers & set(METHODS_OF_PAGES)) or sorted(address.answers)[:1]:
                 yield Request(method=method, name=address.name, address=address, url=gone, body=body, is_there=False)
 
 

@@ -57,6 +57,9 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "files": Entry("files", "list replicas, download them; upload files for jobs"),
         "match-test": Entry("why", "show which jobs an offer would get, and why not the others; for managers"),
     },
+    "Administration": {
+        "admin": Entry("admin", "change states, shares, limits, pauses and pilots; for managers"),
+    },
     "Shell": {
         "completion": Entry("completion", "print the completion of bash, zsh or fish"),
     },

@@ -88,9 +88,10 @@ class _Answer(NamedTuple):
 class Connection:
     """A server, and the token sent with each request. It may be used by several threads at once.
 
-    A request that is safe to repeat (GET, DELETE, and those sent with ``repeatable=True``, such as a submission with
-    its ``request_id``) is sent again when its answer is lost, or is 502, 503 or 504; every request after 429, which
-    has changed nothing. The waits follow ``Retry-After``. No redirect is followed: the token is only for this server.
+    A request that is safe to repeat (GET, PUT, DELETE, and those sent with ``repeatable=True``, such as a submission
+    with its ``request_id``) is sent again when its answer is lost, or is 502, 503 or 504; every request after 429,
+    which has changed nothing. The waits follow ``Retry-After``. No redirect is followed: the token is only for this
+    server.
 
     Methods raise ``ServerRefusedError`` if the server refuses the request, and ``NotReachableError`` if no valid
     answer arrives in time.
@@ -156,6 +157,10 @@ class Connection:
     def patch(self, path: str, body: Record, *, expects: str | None = None, repeatable: bool = False) -> Record:
         """Send changes as JSON, and return the answer; as ``post``."""
         return self._send("PATCH", path, body, expects=expects, repeatable=repeatable)
+
+    def put(self, path: str, body: Record, *, expects: str | None = None) -> Record:
+        """Send the whole new state as JSON, and return the answer; as ``post``, and always repeatable."""
+        return self._send("PUT", path, body, expects=expects, repeatable=True)
 
     def delete(self, path: str) -> None:
         """Delete what the path names."""

@@ -38,6 +38,8 @@ EXAMPLES = (
     Example("wms files ", ("get", "list", "put", "rm")),
     Example("wms files list --sto", ("--storage-element",)),
     Example("wms files list --sta"),  # an option of `wms list`
+    Example("wms admin p", ("pause", "pilots", "priority")),
+    Example("wms admin ban --f", ("--for",)),
     Example("wms completion z", ("zsh",)),
     Example("wms list --status R", ("Received", "Rescheduled", "Running")),
     Example("wms pilots --status A", ("Aborted",)),

@@ -27,6 +27,12 @@ def _configure_login(parser: ArgumentParser) -> None:
         action="store_true",
         help="send password and token unencrypted to an http:// address of another machine; later commands do so too",
     )
+    parser.add_argument(
+        "--scope",
+        choices=("read", "submit", "manage", "administer"),
+        metavar="SCOPE",
+        help="rights of the token: read, submit, manage (default: all but the configuration) or administer",
+    )
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--user", metavar="NAME", help="user name; left out: prompt, as always for the password")
     way.add_argument(
@@ -43,11 +49,11 @@ def _login(options: Namespace, session: CommandSession) -> CommandOutput:
     default = credentials.known_url(environment)
     url = checked_url(options.server or _prompt(f"Server [{default}]: ") or default, insecure=options.insecure)
     if options.oidc is not None:
-        logged_in = _by_provider(url, options.oidc)
+        logged_in = _by_provider(url, options.oidc, scope=options.scope)
     elif options.token:
         logged_in = _by_token(url)
     else:
-        logged_in = _by_password(url, options.user, environment)
+        logged_in = _by_password(url, options.user, environment, scope=options.scope)
     return _stored(logged_in, insecure=options.insecure, environment=environment)
 
 
@@ -58,12 +64,12 @@ class _LoggedIn(NamedTuple):
     expires_at: str | None
 
 
-def _by_password(url: str, user: str | None, environment: Mapping[str, str]) -> _LoggedIn:
+def _by_password(url: str, user: str | None, environment: Mapping[str, str], *, scope: str | None) -> _LoggedIn:
     username = user or _prompt("User: ")
     password = _secret("Password: ")
     if not username or not password:
         raise WrongUsageError("A log-in needs a user name and a password.")
-    body = {"username": username, "password": password}
+    body = {"username": username, "password": password, **({} if scope is None else {"scope": scope})}
     server = Connection(url, cookies=(cookies := devices(environment)))
     try:
         answer = server.post(f"{API_V1}auth/token/", body, expects="token")
@@ -84,12 +90,12 @@ def _by_token(url: str) -> _LoggedIn:
     return _LoggedIn(server, _username_of(server), None)
 
 
-def _by_provider(url: str, provider: str) -> _LoggedIn:
+def _by_provider(url: str, provider: str, *, scope: str | None) -> _LoggedIn:
     def tell(line: str) -> None:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
-    answer = log_in_by_provider(Connection(url), provider, tell=tell, ask=_prompt)
+    answer = log_in_by_provider(Connection(url), provider, scope=scope, tell=tell, ask=_prompt)
     server = Connection(url, token=answer["token"])
     return _LoggedIn(server, _username_of(server), answer["expires_at"])
 

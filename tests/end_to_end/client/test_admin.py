@@ -1,0 +1,145 @@
+"""`wms admin` as a process, against a live server: what a manager decides, and what is refused or asked about."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from pytest_django.live_server_helper import LiveServer
+
+from pilots.models import Pilot
+from resources.models import Queue, Site
+from taskqueues.models import Limit
+from tests.admin.conftest import RowsOfVO, make_rows_of_vo
+from tests.factories import make_group, make_user
+from wms.accounts.models import VO, ApiToken, Group
+
+WMS = Path(__file__).resolve().parents[3] / "wms" / "client" / "wms"
+CLOSED = "No job of the group lhcb_user starts: a priority of 0 gives it no share. 1 job waits."
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Wms = Callable[..., Any]
+
+
+@pytest.fixture
+def own(db: None) -> RowsOfVO:
+    rows = make_rows_of_vo("lhcb")
+    Group.objects.filter(pk=rows.group.pk).update(priority=1000.0)
+    make_group(name="lhcb_prod", vo=rows.vo, priority=3000.0)
+    make_user(username="mallory", password="secret", manages=[rows.vo])
+    return rows
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "dumb", "COLUMNS": "200"}
+
+
+@pytest.fixture
+def wms(own: RowsOfVO, live_server: LiveServer, environment: dict[str, str]) -> Wms:
+    """Return the command of Mallory, logged in to administer; it returns its lines, or with ``code`` its error."""
+
+    def run(*arguments: str, code: int = 0, typed: str = "") -> Any:
+        command = [sys.executable, "-S", str(WMS), *arguments]
+        ran = subprocess.run(command, env=environment, input=typed, capture_output=True, text=True, check=False)
+        assert ran.returncode == code, ran.stderr
+        return ran.stdout.splitlines() if code == 0 else ran.stderr.strip()
+
+    log_in = ("login", "--server", live_server.url, "--user", "mallory", "--scope", "administer")
+    run(*log_in, typed="secret\n")
+    assert ApiToken.objects.latest("pk").scope == "administer"
+    return run
+
+
+def test_a_site_and_its_levels_are_banned_drained_and_allowed(wms: Wms, own: RowsOfVO) -> None:
+    assert wms("admin", "ban", "lhcb.org", "--because", "storage is moved", "--for", "2h", "--dry-run") == [
+        "Nothing was changed. With the change: Site lhcb.org is banned until "
+        + wms("admin", "ban", "lhcb.org", "--because", "storage is moved", "--for", "2h")[0].rpartition("until ")[2]
+    ]
+    site = Site.objects.get(name="lhcb.org")
+    assert (site.state, site.state_reason) == ("banned", "storage is moved")
+    assert wms("admin", "allow", "lhcb.org") == ["Site lhcb.org is active."]
+    queue = "lhcb.org/ce.lhcb.org/lhcb_queue"
+    lines = wms("admin", "drain", queue, "--because", "kernel", "--until", "2036-01-01T00:00:00Z")
+    assert lines[0].startswith("Queue lhcb_queue of computing element ce.lhcb.org at site lhcb.org is draining until ")
+    assert Queue.objects.get(name="lhcb_queue").state == "draining"
+    assert "required: --because" in wms("admin", "ban", "lhcb.org", code=2)
+    ban = ("admin", "ban", "lhcb.org", "--because", "x")
+    assert "this time is past" in wms(*ban, "--until", "2020-01-01T00:00:00Z", code=1)
+    assert "is no place; write SITE, SITE/CE" in wms("admin", "allow", "a/b/c/d", code=2)
+
+
+def test_a_share_is_seen_previewed_and_changed(wms: Wms) -> None:
+    assert wms("admin", "priority", "lhcb_user") == [
+        "lhcb_prod\t3000\t75.0%\t75.0%\t",
+        "lhcb_user\t1000\t25.0%\t25.0%\t",
+    ]
+    change = ("admin", "priority", "lhcb_user", "9000", "--because", "a campaign")
+    effect = "lhcb_user has the share 9000; it takes effect within a second."
+    assert wms(*change, "--dry-run")[0] == f"Nothing was changed. With the change: {effect}"
+    assert Group.objects.get(name="lhcb_user").priority == 1000
+    assert wms(*change) == [effect, "lhcb_user\t9000\t75.0%\t75.0%\t", "lhcb_prod\t3000\t25.0%\t25.0%\t"]
+    assert "reason of the change by --because" in wms("admin", "priority", "lhcb_user", "5", code=2)
+
+
+def test_what_stops_jobs_is_asked_about(wms: Wms, environment: dict[str, str]) -> None:
+    close = ["admin", "priority", "lhcb_user", "0", "--because", "a pause"]
+    assert CLOSED in wms(*close, code=1)
+    for answer, ends in (("n", "Nothing was changed."), ("y", "lhcb_user has the share 0")):
+        client = pexpect.spawn(sys.executable, ["-S", str(WMS), *close], env=environment, encoding="utf-8")
+        client.expect_exact(f"{CLOSED} Confirm what is meant. Is this meant? [y/N] ")
+        client.sendline(answer)
+        client.expect_exact(ends)
+        client.wait()
+        assert Group.objects.get(name="lhcb_user").priority == (1000 if answer == "n" else 0)
+    wms("admin", "limit", "--vo", "lhcb", "--waiting", "0", "--confirm")
+    assert Limit.objects.filter(vo__name="lhcb", waiting=0).exists()
+
+
+def test_limits_are_listed_added_changed_and_deleted(wms: Wms, own: RowsOfVO) -> None:
+    assert wms("admin", "limit") == [f"{own.limit.pk}\tthe VO lhcb\t4 of 5 jobs"]
+    added = wms("admin", "limit", "--group", "lhcb_user", "--cpu-per-day", "2h", "--job-type", "User")
+    limit = Limit.objects.latest("pk")
+    assert added == [f"Limit {limit.pk} on the group lhcb_user of the type User: 7200 of 7200 s of CPU time."]
+    number = str(limit.pk)
+    assert "running" not in wms("admin", "limit", number, "--running", "50", "--dry-run")[0]
+    assert wms("admin", "limit", number, "--running", "50")[0].endswith(": 49 of 50 jobs.")
+    assert wms("admin", "limit", number, "--delete", "--dry-run")[0].startswith("Nothing was changed.")
+    deleted = f"Limit {number} on the group lhcb_user of the type User is deleted."
+    assert wms("admin", "limit", number, "--delete") == [deleted]
+    assert not Limit.objects.filter(pk=limit.pk).exists()
+    assert "its jobs stay the same" in wms("admin", "limit", "5", "--vo", "lhcb", "--running", "1", code=2)
+    assert json.loads(wms("admin", "limit", "99999", "--delete", "--json", code=1))["code"] == "not_found"
+
+
+def test_a_vo_is_paused_and_goes_on(wms: Wms) -> None:
+    paused = wms("admin", "pause", "lhcb", "--because", "storage is moved", "--for", "2h")
+    assert paused[0].startswith("Matching for lhcb is paused until ")
+    assert VO.objects.get(name="lhcb").pause_reason == "storage is moved"
+    assert wms("admin", "pause", "lhcb")[0].split() == ["status", "paused"]
+    assert wms("admin", "pause", "lhcb", "--end") == ["Matching for lhcb goes on."]
+    assert VO.objects.get(name="lhcb").paused_until is None
+    assert "has a reason and an end" in wms("admin", "pause", "lhcb", "--for", "2h", code=2)
+
+
+def test_pilots_are_drained_and_killed(wms: Wms, own: RowsOfVO) -> None:
+    drain = ("admin", "pilots", "drain", "--site", "lhcb.org", "--because", "kernel update")
+    assert wms(*drain, "--dry-run") == ["Nothing was changed. 1 living pilots would be drained."]
+    assert wms(*drain) == ["1 pilots drained."]
+    assert wms("admin", "pilots", "kill", str(own.pilot.pk), "--because", "they loop") == ["1 pilots killed."]
+    pilot = Pilot.objects.get(pk=own.pilot.pk)
+    assert pilot.drained_at is not None
+    assert pilot.revoked_at is not None
+
+
+def test_a_token_without_the_scope_is_told_how_to_get_one(wms: Wms, live_server: LiveServer) -> None:
+    wms("login", "--server", live_server.url, "--user", "mallory", typed="secret\n")
+    refused = wms("admin", "pause", "lhcb", "--end", code=1)
+    assert 'needs one with the scope "administer"' in refused
+    assert "`wms login --scope administer`" in refused
