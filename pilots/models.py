@@ -1,5 +1,6 @@
 """Models of the supply: pilots, their secrets and logs, and the directors that send them."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Self
 
@@ -202,6 +203,10 @@ class Pilot(models.Model):
     def pilot_type(self) -> PilotType:
         """Return the type: private when bound to a group (PIL §3.1)."""
         return PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE
+
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return its VO."""
+        return [self.vo_id]
 
 
 class PilotSecret(models.Model):

@@ -198,7 +198,7 @@ WMS_KEEP_DELETED_JOBS_DAYS = env.int("WMS_KEEP_DELETED_JOBS_DAYS", default=30)
 #: Days after their end for which pilots are kept, at least as long as jobs of which they had a lease; 0: for ever.
 #: Permitted with the jobs of a VO.
 WMS_KEEP_PILOTS_DAYS = env.int("WMS_KEEP_PILOTS_DAYS", default=180)
-#: Days for which the log of changes in the admin is kept; 0: for ever.
+#: Days for which changes of the configuration are kept, in the log of the admin and in the security log; 0: for ever.
 WMS_KEEP_ADMIN_LOG_DAYS = env.int("WMS_KEEP_ADMIN_LOG_DAYS", default=0)
 #: Directory of the archive of removed jobs, of this database alone: before a job is removed, it is written to a file of
 #: Parquet there (needs `wms-server[archive]`); empty: removed jobs are gone.
@@ -334,7 +334,8 @@ WMS_USAGE_FACTOR = env.float("WMS_USAGE_FACTOR", default=1.5)
 WMS_MAX_TOKENS_PER_USER = env.int("WMS_MAX_TOKENS_PER_USER", default=200)
 #: Sessions of one user in the portal; 0: no limit. A further log-in ends the one that was begun first.
 WMS_MAX_SESSIONS_PER_USER = env.int("WMS_MAX_SESSIONS_PER_USER", default=50)
-#: Days for which the security log is kept: as long as an incident may take to be noticed.
+#: Days for which the security log is kept, but for changes of the configuration (WMS_KEEP_ADMIN_LOG_DAYS): as long as
+#: an incident may take to be noticed.
 WMS_SECURITY_LOG_DAYS = env.int("WMS_SECURITY_LOG_DAYS", default=365)
 #: Largest unpacked size of an archive on a worker node.
 WMS_SANDBOX_MAX_UNPACKED_BYTES = env.int("WMS_SANDBOX_MAX_UNPACKED_BYTES", default=200 * 1024 * 1024)

@@ -200,6 +200,7 @@ class DirectorAdmin(VOLevelAdmin[Director]):
         {"director_private_fraction_is_0_to_1": ("private_fraction", "Give a number from 0 to 1.")}
     )
     managers_may = frozenset({"view"})
+    logged_values = frozenset({"kind", "requirements", "setup", "pilots_per_cycle", "private_fraction"})
     fixed_after_creation = ("name",)
     form = DirectorForm
     list_display = (

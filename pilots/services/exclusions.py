@@ -154,8 +154,9 @@ def revoke(pilots: QuerySet[Pilot], *, by: str, now: datetime) -> RevokedPilots:
         rows = Pilot.objects.filter(pk=pilot_id, ended_at=None, revoked_at=None)
         if rows.update(revoked_at=now, status_reason=f"Revoked by {by}"[:_REASON_LENGTH]):
             revoked += 1
-            ce_ids.add(Pilot.objects.values_list("queue__ce", flat=True).get(pk=pilot_id))
-            record(SecurityEventKind.PILOT_REVOKED, target=f"pilot {pilot_id}")
+            pilot = Pilot.objects.select_related("queue").get(pk=pilot_id)
+            ce_ids.add(pilot.queue.ce_id if pilot.queue else None)
+            record(SecurityEventKind.PILOT_REVOKED, target=f"pilot {pilot_id}", row=pilot)
     return RevokedPilots(pilots=revoked, ce_ids=frozenset(ce_id for ce_id in ce_ids if ce_id is not None))
 
 

@@ -97,6 +97,7 @@ class StatesAdmin(VOLevelAdmin[LevelT]):
             with transaction.atomic(durable=True):
                 for level in levels:
                     set_state(level, state=state, reason=reason, until=until, by=by, now=current_time())
+                    self.log_change(request, level, f"State {state}. {reason}")
         except StateError as error:
             for field, sentences in error.errors.items():
                 form.add_error(field, sentences)

@@ -1,6 +1,6 @@
 """Models of sites, computing elements and queues: offers, states, credentials, platforms and definitions (RFC7)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Self
 
@@ -127,6 +127,10 @@ class Site(ResourceLevel):
     def __str__(self) -> str:
         return self.name
 
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return the VOs that it serves."""
+        return [vo.pk for vo in self.vos.all()] or VO.objects.values_list("pk", flat=True)
+
 
 class SiteThrottle(Site):
     """A site, for the admin page of throttles."""
@@ -227,6 +231,10 @@ class ComputingElement(ResourceLevel):
         """Return whether directors send pilots here for jobs that require one of these grid middlewares; empty: any."""
         return not middlewares or self.grid_middleware in {name.casefold() for name in middlewares}
 
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return the VOs that its site serves."""
+        return self.site.concerned_vo_ids()
+
 
 class Queue(ResourceLevel):
     """One row is one batch queue of a computing element, with the offer of one of its slots."""
@@ -304,6 +312,10 @@ class Queue(ResourceLevel):
         """Return the setup of pilots of *vo* here; None: neither the queue nor its CE, which is loaded, chooses it."""
         return vo.setup_among(self.setup, self.ce.setup)
 
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return the VOs that its site serves."""
+        return self.ce.site.concerned_vo_ids()
+
 
 class ReportedPlatform(models.Model):
     """One row is one platform reported by nodes of a queue, with the node that reported it last (ADR 28)."""
@@ -348,6 +360,10 @@ class RequirementDefinition(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return the VOs to which it applies."""
+        return [vo.pk for vo in self.vos.all()] or VO.objects.values_list("pk", flat=True)
+
 
 class SiteToken(models.Model):
     """One row is one credential of a site; only its SHA-256 is stored."""
@@ -381,3 +397,7 @@ class SiteToken(models.Model):
     def is_valid(self, *, now: datetime) -> bool:
         """Return whether the token may still be used."""
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return the VOs that its site serves."""
+        return self.site.concerned_vo_ids()

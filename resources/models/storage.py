@@ -1,5 +1,6 @@
 """Models of storage elements, and of the replicas of files at them."""
 
+from collections.abc import Iterable
 from typing import Self
 
 from django.db import models
@@ -47,6 +48,10 @@ class StorageElement(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return the VOs that it serves."""
+        return [vo.pk for vo in self.vos.all()]
 
 
 class ReplicaQuerySet(models.QuerySet["Replica"]):

@@ -81,7 +81,7 @@ def revoke_site_token(*, token_id: int, now: datetime) -> None:
 
 
 def _record_token(kind: SecurityEventKind, token: SiteToken) -> None:
-    record(kind, target=full_name(token.site), token_id=token.pk, purpose=token.purpose)
+    record(kind, target=full_name(token.site), row=token.site, token_id=token.pk, purpose=token.purpose)
 
 
 @transaction_required

@@ -7,7 +7,6 @@ from resources.models import ComputingElement, Queue, Site
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import record
-from wms.accounts.services.admin_log import note_in_history
 from wms.kernel.errors import RejectedError
 
 #: Of tokens that are made here; one that a configuration file sets may have any spelling.
@@ -51,12 +50,11 @@ def set_state(
         SecurityEventKind.RESOURCE_STATE_CHANGED,
         actor=by,
         target=full_name(level),
+        row=level,
         state=state,
         reason=reason,
         until=until,
     )
-    if by is not None:
-        note_in_history(level, "changed", f"State {state}. {reason}".rstrip(), by=by)
 
 
 def full_name(level: Site | ComputingElement | Queue) -> str:

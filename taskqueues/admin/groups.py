@@ -16,7 +16,7 @@ from django.utils.html import format_html
 
 from taskqueues.admin.shares import NOT_A_PRIORITY, shares_beside
 from taskqueues.services.consequences import of_priority
-from taskqueues.services.priorities import effect_of, mark_changed
+from taskqueues.services.priorities import mark_changed, share_in_words
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts import services
 from wms.accounts.admin.people import MembershipInline
@@ -29,6 +29,7 @@ from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.consequences import Consequence
+from wms.kernel.names import change_in_words
 
 #: Properties that managers neither give nor take.
 _GIVEN_BY_OPERATORS = frozenset({GroupProperty.PRODUCTION.value})
@@ -98,8 +99,11 @@ class GroupForm(ConfirmedForm[Group]):
         widget=AdminTextInputWidget,
         help_text="Why the priority changes; the history keeps it.",
     )
-    #: What the change of the priority does, after it was saved.
-    effect: str = ""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - Django's own
+        super().__init__(*arguments, **named)
+        #: What the change of the priority does, after it was saved.
+        self.effects: dict[str, object] = {}
 
     def clean(self) -> None:
         """Require a reason for another priority."""
@@ -204,23 +208,10 @@ class GroupAdmin(VOLevelAdmin[Group]):
             obj.properties = sorted({*obj.properties, *(_GIVEN_BY_OPERATORS & set(before))})
         super().save_model(request, obj, form, change)
         if isinstance(form, GroupForm) and change and "priority" in form.changed_data:
-            form.effect = effect_of(obj, before=form.initial["priority"])
+            before = form.initial["priority"]
+            share = form.effects["share"] = share_in_words(obj, before=before)
             link = format_html('<a href="{}">Shares</a>', reverse("portal:shares"))
-            sentence = "Priority of {}: {}; takes effect within a second. {}"
-            self.message_user(request, format_html(sentence, obj, form.effect, link))
+            sentence = "Priority of {}: {}, its share {}; takes effect within a second. {}"
+            self.message_user(request, format_html(sentence, obj, change_in_words(before, obj.priority), share, link))
         mark_changed(group_id=obj.pk, now=current_time())
         send_after_commit(recalculate_changed_groups)
-
-    def construct_change_message(
-        self,
-        request: HttpRequest,
-        form: forms.Form,
-        formsets: "Iterable[forms.BaseFormSet[forms.Form]]",
-        add: bool = False,  # noqa: FBT001, FBT002 - Django's own
-    ) -> list[dict[str, dict[str, list[str]]]]:
-        """Return the description of the changes for the history, with what another priority does, and why."""
-        message = super().construct_change_message(request, form, formsets, add)
-        if isinstance(form, GroupForm) and form.effect:
-            fields = [name for name in message[0]["changed"]["fields"] if name not in {"Priority", "Reason"}]
-            message[0]["changed"]["fields"] = [f"Priority ({form.effect}; {form.cleaned_data['reason']})", *fields]
-        return message

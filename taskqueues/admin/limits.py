@@ -5,14 +5,14 @@ from types import MappingProxyType
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from taskqueues.services.consequences import of_limit
-from taskqueues.services.limits import BOUNDS, SCOPE, managed_by, mistakes_in
+from taskqueues.services.limits import BOUNDS, SCOPE, managed_by, mistakes_in, name_of
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
@@ -92,6 +92,10 @@ class LimitAdmin(VOLevelAdmin[Limit]):
         """Return the room, or why there is none."""
         # A new limit has no annotations.
         return room_in_words(limit, now=vars(limit)["right_now"]) if "right_now" in vars(limit) else ""
+
+    def full_name(self, row: Model) -> str:
+        """Return the name in the history, with the jobs that it limits."""
+        return name_of(row) if isinstance(row, Limit) else super().full_name(row)
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the limits that concern only the VOs."""

@@ -47,6 +47,12 @@ M = TypeVar("M", bound=Model)
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
 #: Attribute of a displayed site: whether the user may add computing elements.
 _ADDS_CES = "adds_ces"
+#: Fields whose old and new values the history has.
+_PARAMETERS = ("parameters", "vo_parameters")
+_OF_THROTTLE = (
+    *("throttle_policy", "throttle_when_expired", "throttle_advertisement_s", "throttle_requirements"),
+    *("max_matches", "max_submitting_jobs", "max_submitting_and_output_gathering_jobs", "max_jobs"),
+)
 
 
 class RefreshingAdmin(VORights, RowLevelAdmin[M]):
@@ -154,6 +160,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
 
     form = SiteForm
     kinds_of_fields = MappingProxyType({"storage_elements": SecurityEventKind.STORAGE_ELEMENT_CHANGED})
+    logged_values = frozenset({*_PARAMETERS, *_OF_THROTTLE})
     managers_may = EVERYTHING - {"delete"}  # banning is enough, and jobs keep the name of their site
     fixed_after_creation = ("name",)
     list_display = ("name", "state", "state_reason", "state_until", "vo_names", "ce_count", "throttle_policy")
@@ -289,6 +296,7 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
 
     form = CEForm
     kind = SecurityEventKind.COMPUTING_ELEMENT_CHANGED
+    logged_values = frozenset({*_PARAMETERS, "middleware", "setup"})
     managers_may = EVERYTHING - {"add", "delete"}
     for_operators = ("type", "options", "identity")
     fixed_after_creation = ("site", "name")
@@ -342,6 +350,12 @@ class QueueAdmin(LevelAdmin[Queue]):
         }
     )
 
+    logged_values = frozenset(
+        {
+            *(*_PARAMETERS, "cpu_time_s", *AMOUNT, "setup", "max_waiting_pilots", "max_pilots"),
+            *("stalled_s", "stalled_cpu_fraction", "max_stalled_s"),
+        }
+    )
     fixed_after_creation = ("ce", "name")
     choose_managed = frozenset({"ce"})
     list_display = (
@@ -427,6 +441,7 @@ class RequirementDefinitionAdmin(ServingVOsAdmin[RequirementDefinition], Refresh
     )
 
     form = DefinitionForm
+    logged_values = frozenset({"kind", "unit"})
     fixed_after_creation = ("name",)
     list_display = ("name", "kind", "unit", "vo_names")
     list_filter = ("kind",)

@@ -45,7 +45,13 @@ class VOAdmin(VOLevelAdmin[VO]):
         }
     )
     kinds_of_fields = MappingProxyType({"managers": SecurityEventKind.RIGHTS_CHANGED})
-    logged_values = frozenset({"any_segment_fraction", "paused_until", "pause_reason"})
+    logged_values = frozenset(
+        {
+            *("setup", "any_segment_fraction", "paused_until", "pause_reason"),
+            *("stalled_s", "stalled_cpu_fraction", "max_stalled_s"),
+            *("keep_done_days", "keep_failed_days", "keep_killed_days", "keep_deleted_days"),
+        }
+    )
     managers_may = frozenset({"view", "change"})
     fixed_after_creation = ("name",)
     for_operators = ("name", "managers")

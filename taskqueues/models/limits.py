@@ -1,5 +1,7 @@
 """Limits of the jobs in a scope, with their counters."""
 
+from collections.abc import Iterable
+
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
@@ -65,6 +67,15 @@ class Limit(models.Model):
 
     def __str__(self) -> str:
         return f"limit {self.pk}"
+
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return the VO whose jobs it limits, or those that its site serves; a user may have jobs of any VO."""
+        if self.vo_id is not None:
+            return [self.vo_id]
+        if self.group is not None:
+            return [self.group.vo_id]
+        site = self.ce.site if self.ce is not None else self.site
+        return [] if site is None else site.concerned_vo_ids()
 
 
 class LimitSlot(models.Model):

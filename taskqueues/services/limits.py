@@ -12,7 +12,6 @@ from taskqueues.services.consequences import of_stored_limits
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import record
-from wms.accounts.services.admin_log import note_in_history
 from wms.kernel.consequences import require_confirmed
 from wms.kernel.db import transaction_required
 from wms.kernel.names import change_in_words
@@ -105,6 +104,9 @@ def delete_limit(limit: Limit, *, by: User) -> None:
 
 def _log(limit: Limit, what: Literal["added", "changed", "deleted"], changes: dict[str, object], *, by: User) -> None:
     kind = SecurityEventKind.CONFIGURATION_CHANGED
-    record(kind, actor=by, target=f"limit {limit.pk} on {limit_in_words(limit)}", what=what, changes=changes)
-    bounds = ", ".join(f"{name} {value}" for name, value in changes.items() if name != "confirmed")
-    note_in_history(limit, what, bounds, by=by)
+    record(kind, actor=by, target=name_of(limit), row=limit, what=what, changes=changes)
+
+
+def name_of(limit: Limit) -> str:
+    """Return the name of a limit in the history, such as "limit 5 on the VO lhcb"."""
+    return f"limit {limit.pk} on {limit_in_words(limit)}"

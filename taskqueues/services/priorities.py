@@ -17,10 +17,9 @@ from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO, Group, User
 from wms.accounts.queries import active_memberships
 from wms.accounts.security_log import record
-from wms.accounts.services.admin_log import note_in_history
 from wms.kernel.consequences import require_confirmed
 from wms.kernel.db import LockKey, lock, transaction_required
-from wms.kernel.names import change_in_words, in_full, in_percent
+from wms.kernel.names import change_in_words, in_percent
 
 
 @transaction_required
@@ -78,20 +77,23 @@ def set_priority(
     changes: dict[str, object] = {"priority": change_in_words(before, priority), "reason": reason}
     if sentences:
         changes["confirmed"] = [f"+{sentence}" for sentence in sentences]
-    record(SecurityEventKind.CONFIGURATION_CHANGED, actor=by, target=f"group {group}", what="changed", changes=changes)
-    note_in_history(group, "changed", f"Priority ({effect_of(group, before=before)}; {reason}).", by=by)
+    changes["share"] = share_in_words(group, before=before)
+    kind = SecurityEventKind.CONFIGURATION_CHANGED
+    record(kind, actor=by, target=f"group {group}", row=group, what="changed", changes=changes)
     mark_changed(group_id=group.pk, now=now)
 
 
-def effect_of(group: Group, *, before: float) -> str:
-    """Return what the change of a priority that was just saved does, as "1000 → 6000, its share 17 % → 55 %".
+def share_in_words(group: Group, *, before: float) -> str:
+    """Return the part of its VO that a group had with the priority *before*, and has now: "17 % → 55 %".
 
     Args:
         group: with its VO loaded.
         before: its priority before.
     """
-    was, is_now = (parts_in_effect(group.vo, instead={group.pk: each})[group.pk] for each in (before, group.priority))
-    return f"{in_full(before)} → {in_full(group.priority)}, its share {in_percent(was)} → {in_percent(is_now)}"
+    return " → ".join(
+        in_percent(parts_in_effect(group.vo, instead={group.pk: priority})[group.pk])
+        for priority in (before, group.priority)
+    )
 
 
 def recalculate(*, only_changed: bool = False) -> int:

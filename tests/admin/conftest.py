@@ -43,7 +43,7 @@ from tests.factories import (
     make_vo,
 )
 from tests.memos import without_brief_memos, without_readings_of_changes
-from wms.accounts.models import VO, ApiToken, Group, User
+from wms.accounts.models import VO, ApiToken, ConfigurationChange, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -74,6 +74,7 @@ class RowsOfVO:
     site_token: SiteToken
     replica: Replica
     api_token: ApiToken
+    change: ConfigurationChange
 
 
 def make_rows_of_vo(name: str) -> RowsOfVO:
@@ -115,6 +116,7 @@ def make_rows_of_vo(name: str) -> RowsOfVO:
         site_token=SiteToken.objects.get(site=site),
         replica=make_replica(f"/{name}/a", vo=vo, storage_element=make_storage_element(name=f"storage{vo.pk}")),
         api_token=ApiToken.objects.get(user=member),
+        change=ConfigurationChange.objects.get(row_type="resources.site", row_id=str(site.pk)),
     )
 
 

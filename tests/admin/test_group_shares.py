@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 
@@ -94,8 +93,11 @@ def test_a_changed_priority_says_what_it_did(manager: Client, mine: RowsOfVO) ->
     effect = "1000 → 6000, its share 25 % → 66.7 %"
     assert f"Priority of lhcb_user: {effect}; takes effect within a second." in page
     assert f'href="{reverse("portal:shares")}"' in page
-    assert LogEntry.objects.get().get_change_message() == f"Changed Priority ({effect}; {REASON})."
+    history = manager.get(reverse("admin:accounts_group_history", args=[mine.group.pk])).content.decode()
+    assert "<td>bob</td>" in history
+    for line in ("priority: 1000 → 6000", f"reason: {REASON}", "share: 25 % → 66.7 %"):
+        assert f"<div>{line}</div>" in history
     assert SecurityEvent.objects.latest("pk").facts == {
         "what": "changed",
-        "changes": {"priority": "1000 → 6000", "reason": REASON},
+        "changes": {"priority": "1000 → 6000", "reason": REASON, "share": "25 % → 66.7 %"},
     }

@@ -24,7 +24,7 @@ from resources.models import (
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.admin.conftest import RowsOfVO, Shared
 from tests.factories import make_user
-from wms.accounts.models import VO, ApiToken, Group, SecurityEvent, User
+from wms.accounts.models import VO, ApiToken, ConfigurationChange, Group, SecurityEvent, User
 from wms.jobs.models import Job
 from wms.kernel.admin.pages import RowLevelAdmin
 
@@ -51,6 +51,7 @@ OF_A_VO: dict[type[models.Model], str] = {
     SiteThrottle: "throttle",
     SiteToken: "site_token",
     Replica: "replica",
+    ConfigurationChange: "change",
 }
 SHARED: dict[type[models.Model], str] = {Platform: "platform", StorageElement: "storage_element", Director: "director"}
 OPERATORS_ADD = [VO, Group, User, Site, ComputingElement, Queue, Limit, RequirementDefinition, *SHARED]

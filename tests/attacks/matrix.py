@@ -205,6 +205,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET limit": MANAGERS,
         "PUT limit": MANAGERS,
         "DELETE limit": MANAGERS,
+        "GET history": MANAGERS | OTHER_MANAGER,  # of the caller's VOs
         "GET vo-pause": MANAGERS,
         "PUT vo-pause": MANAGERS,
         "DELETE vo-pause": MANAGERS,
@@ -318,6 +319,7 @@ MODELS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "accounts_user": ("view change", ALL),
         "accounts_apitoken": ("", "view history delete"),
         "accounts_securityevent": ("", SEEN),
+        "accounts_configurationchange": (SEEN, SEEN),
         "accounts_group": (ALL, ALL),
         "accounts_vo": ("view history change", ALL),
         "resources_platform": (SEEN, ALL),

@@ -26,7 +26,7 @@ from tests.attacks.matrix import MACHINES, NOBODY_KNOWN, UNWANTED
 from tests.oidc import ID, ScriptedProvider
 from wms.accounts import security_log
 from wms.accounts.domain import GroupProperty, SecurityEventKind, TokenScope
-from wms.accounts.models import VO, Group, Invitation, SecurityEvent, User
+from wms.accounts.models import VO, ConfigurationChange, Group, Invitation, SecurityEvent, User
 from wms.accounts.oidc.configuration import providers
 from wms.accounts.services.device_log_ins import begin_device_log_in
 from wms.jobs.domain.lifecycle import JobStatus
@@ -119,10 +119,13 @@ def _rows(sample: SampleData) -> Mapping[str, object]:
     vo, site, ce, now = sample.vo, sample.site, sample.queue.ce, timezone.now()
     issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=now)
     security_log.record(SecurityEventKind.LOG_IN_ACCEPTED, actor=sample.alice, target="something")
+    kind = SecurityEventKind.CONFIGURATION_CHANGED
+    security_log.record(kind, target=f"group {sample.group}", row=sample.group, what="changed")
     rows = {
+        "accounts_configurationchange": ConfigurationChange.objects.latest("pk"),
         "accounts_user": sample.alice,
         "accounts_apitoken": sample.alice.api_tokens.get(),
-        "accounts_securityevent": SecurityEvent.objects.latest("pk"),
+        "accounts_securityevent": SecurityEvent.objects.filter(kind=SecurityEventKind.LOG_IN_ACCEPTED).latest("pk"),
         "accounts_group": sample.group,
         "accounts_vo": vo,
         "resources_platform": factories.make_platform(name="x86_64-el9"),

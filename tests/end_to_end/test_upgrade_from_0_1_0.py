@@ -62,6 +62,7 @@ def database(name: str, *, template: str = "template0") -> Iterator[str]:
 
 #: Values of the columns that tables have got since.
 NEW_COLUMNS: Final = {
+    "accounts_securityevent": ", '', '', NULL",
     "accounts_vo": ", NULL, NULL, NULL, NULL, '', NULL",
     "jobs_sandboxupload": ", NULL",
     "jobs_storeddescription": ", NULL",
@@ -165,7 +166,7 @@ def test_an_upgraded_database_has_the_tables_of_a_new_one_and_all_its_rows(
     names = (
         "outputname|output name|madetoday|made today|usersession|user session|storedbytes|stored bytes|"
         "archivefile|archive file|removalpermit|removal permit|removalsweep|removal sweep|"
-        "storedmeasurements|stored measurements|idmark|id mark|lastbackup|last backup"
+        "storedmeasurements|stored measurements|configurationchange|idmark|id mark|lastbackup|last backup"
     )
     counted = re.compile(rf"--|$|.*({names}|auth_permission_id_seq|django_content_type_id_seq)")
     rows = [row for row in rows_of(upgraded) if not counted.match(row)]

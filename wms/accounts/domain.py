@@ -98,6 +98,19 @@ REFUSALS = frozenset(
 )
 
 
+#: Changes of the configuration, which have an age of their own.
+OF_CONFIGURATION = frozenset(
+    {
+        SecurityEventKind.RIGHTS_CHANGED,
+        SecurityEventKind.RESOURCE_STATE_CHANGED,
+        SecurityEventKind.COMPUTING_ELEMENT_CHANGED,
+        SecurityEventKind.STORAGE_ELEMENT_CHANGED,
+        SecurityEventKind.CONFIGURATION_APPLIED,
+        SecurityEventKind.CONFIGURATION_CHANGED,
+    }
+)
+
+
 class Standing(NamedTuple):
     """A group of a user, a VO that it manages, or an open invitation to a group."""
 

@@ -1,14 +1,25 @@
 """Named reads of users and their groups."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from wms.accounts import sql
 from wms.accounts.domain import FAILURE_WINDOW, WAITED_DEVICE_PREFIX, Failure, Standing, digest_of
-from wms.accounts.models import ApiToken, FailedLogIn, Group, Invitation, Membership, User
+from wms.accounts.models import (
+    VO,
+    ApiToken,
+    ConfigurationChange,
+    FailedLogIn,
+    Group,
+    Invitation,
+    Membership,
+    User,
+    identity_of,
+)
 from wms.accounts.sql import Bearer
 
 
@@ -117,3 +128,67 @@ def recent_failures(*, name_digest: bytes, address: str, now: datetime) -> list[
         Failure(failed_at=failed_at, same_name=bytes(name) == name_digest, same_address=where == address)
         for failed_at, name, where in rows
     ]
+
+
+# ---- History of the configuration ------------------------------------------------------------------------------------
+
+#: Facts of a change beside what it changed.
+_NOT_CHANGED: Final = frozenset({"what", "changes"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One change of a row of the configuration, in words."""
+
+    at: datetime
+    #: A user, or a command of the server; empty: nobody known.
+    who: str
+    kind: str
+    target: str
+    #: Such as "priority: 1000 → 6000".
+    changes: Sequence[str]
+
+
+def history_of(row: Model) -> list[HistoryEntry]:
+    """Return the changes of a row, through any door, the newest first."""
+    # Uses index: security_event_by_row
+    row_type, row_id = identity_of(row)
+    events = ConfigurationChange.objects.filter(row_type=row_type, row_id=row_id)
+    return [history_entry(event) for event in events.order_by("-id")]
+
+
+def history_for(user: User) -> QuerySet[ConfigurationChange]:
+    """Return the events that concern VOs which *user* manages; for an operator those of all rows."""
+    if user.is_operator:
+        return ConfigurationChange.objects.exclude(row_type="")
+    vos = list(VO.objects.managed_by(user).values_list("pk", flat=True))
+    # Uses index: security_event_of_vos
+    return ConfigurationChange.objects.filter(vo_ids__isnull=False, vo_ids__overlap=vos)
+
+
+def history_entry(event: ConfigurationChange) -> HistoryEntry:
+    """Return an event in words."""
+    changed = event.facts.get("changes")
+    facts = {name: value for name, value in event.facts.items() if name not in _NOT_CHANGED and value not in (None, "")}
+    what = [] if event.facts.get("what") in (None, "changed") else [str(event.facts["what"])]
+    return HistoryEntry(
+        at=event.at,
+        who=event.actor_name,
+        kind=event.kind,
+        target=event.target,
+        changes=[*what, *_lines({**facts, **(changed if isinstance(changed, Mapping) else {})})],
+    )
+
+
+def _lines(changes: Mapping[str, object]) -> Iterator[str]:
+    for name, value in changes.items():
+        if isinstance(value, Mapping):
+            yield from (f"{name} {line}" for line in _lines(value))
+        else:
+            yield f"{name}: {_in_words(value)}"
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -15,11 +15,12 @@ from typing import Final
 
 from django.conf import settings
 from django.db import Error, transaction
+from django.db.models import Model
 from django.http import HttpRequest
 from rest_framework.request import Request
 
-from wms.accounts.domain import REFUSALS, SecurityEventKind
-from wms.accounts.models import SecurityEvent, User
+from wms.accounts.domain import OF_CONFIGURATION, REFUSALS, SecurityEventKind
+from wms.accounts.models import SecurityEvent, User, concerned_vo_ids, identity_of
 from wms.kernel.addresses import address_block, client_address
 from wms.kernel.callers import current_command, current_request
 from wms.kernel.clock import current_time
@@ -48,13 +49,27 @@ class _Event:
     address: str
     target: str
     facts: dict[str, Fact]
+    row_type: str
+    row_id: str
+    vo_ids: tuple[int, ...] | None
 
     @classmethod
     def of(
-        cls, kind: SecurityEventKind, *, actor: User | str, address: str, target: str, facts: Mapping[str, object]
+        cls,
+        kind: SecurityEventKind,
+        *,
+        actor: User | str,
+        address: str,
+        target: str,
+        row: Model | None,
+        facts: Mapping[str, object],
     ) -> "_Event":
         """Return the event with texts that are safe to show and fit into their columns."""
+        row_type, row_id = ("", "") if row is None else identity_of(row)
         return cls(
+            row_type=row_type,
+            row_id=row_id,
+            vo_ids=concerned_vo_ids(row),
             kind=kind,
             actor_id=actor.pk if isinstance(actor, User) else None,
             actor_name=escaped(actor.username if isinstance(actor, User) else actor)[:150],
@@ -70,6 +85,7 @@ def record(
     actor: User | str | None = None,
     address: str = "",
     target: str = "",
+    row: Model | None = None,
     request: HttpRequest | Request | None = None,
     **facts: object,
 ) -> None:
@@ -85,6 +101,7 @@ def record(
             of ``manage.py``.
         address: of the client; by default that of *request*.
         target: of the action, such as "user bob" or "CE x at site y".
+        row: of the configuration, in whose history the event is; managers of the VOs that it concerns see it.
         request: source of actor and address; by default the current request of this thread.
         facts: names, ids and states; of changed options their names.
 
@@ -95,7 +112,7 @@ def record(
     if not address and request is not None:
         address = client_address(request)
     actor = _caller(request) if actor is None else actor
-    event = _Event.of(kind, actor=actor, address=address, target=target, facts=facts)
+    event = _Event.of(kind, actor=actor, address=address, target=target, row=row, facts=facts)
     if kind in REFUSALS:
         if request is not None:
             request.META[_RECORDED] = True
@@ -133,6 +150,9 @@ def _write(event: _Event) -> int:
         address=event.address,
         target=event.target,
         facts=event.facts,
+        row_type=event.row_type,
+        row_id=event.row_id,
+        vo_ids=None if event.vo_ids is None else list(event.vo_ids),
     )
     return row.pk
 
@@ -148,10 +168,18 @@ def _log(event: _Event, *, times: int) -> None:
 
 
 def remove_old(*, now: datetime) -> int:
-    """Remove the events older than WMS_SECURITY_LOG_DAYS, and return their number."""
+    """Remove the old events, and return their number.
+
+    Changes of the configuration are old after WMS_KEEP_ADMIN_LOG_DAYS, the others after WMS_SECURITY_LOG_DAYS.
+    """
     # Uses index: security_event_by_time
     old = SecurityEvent.objects.filter(at__lte=now - timedelta(days=settings.WMS_SECURITY_LOG_DAYS))
-    return old.delete()[0]
+    removed, _ = old.exclude(kind__in=OF_CONFIGURATION).delete()
+    if settings.WMS_KEEP_ADMIN_LOG_DAYS:
+        age = timedelta(days=settings.WMS_KEEP_ADMIN_LOG_DAYS)
+        # Uses index: security_event_by_kind
+        removed += SecurityEvent.objects.filter(kind__in=OF_CONFIGURATION, at__lte=now - age).delete()[0]
+    return removed
 
 
 @dataclass(slots=True)

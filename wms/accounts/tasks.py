@@ -10,7 +10,7 @@ from wms.kernel.counters import ROWS_REMOVED
 
 @shared_task(name="accounts.remove_old_security_events", ignore_result=True, acks_late=True)
 def remove_old_security_events() -> None:
-    """Every hour: remove the events older than WMS_SECURITY_LOG_DAYS."""
+    """Every hour: remove old events of the security log."""
     ROWS_REMOVED.labels("accounts_securityevent").inc(security_log.remove_old(now=current_time()))
 
 

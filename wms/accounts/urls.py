@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from wms.accounts.api import oidc, pauses, views
+from wms.accounts.api import history, oidc, pauses, views
 
 urlpatterns: list[URLPattern] = [
     path("auth/token/", views.TokenView.as_view(), name="auth-token"),
@@ -14,5 +14,6 @@ urlpatterns: list[URLPattern] = [
     path("auth/me/", views.ProfileView.as_view(), name="auth-me"),
     path("auth/revoke/", views.RevokeView.as_view(), name="auth-revoke"),
     path("groups/", views.GroupListView.as_view(), name="groups"),
+    path("history/", history.HistoryView.as_view(), name="history"),
     path("vos/<str:name>/pause/", pauses.PauseView.as_view(), name="vo-pause"),
 ]

@@ -13,7 +13,7 @@ from wms.configuration.parameter_checks import note_misfits
 from wms.configuration.plan import Plan, StoredConfiguration, plan
 from wms.configuration.problems import ConfigurationError, Remark
 from wms.configuration.reading import Reading
-from wms.configuration.recording import record_changes
+from wms.configuration.recording import record_changes, record_removals
 from wms.configuration.schema import Configuration
 from wms.configuration.setup_checks import note_unknown_setups
 from wms.kernel.db import LockKey, lock, transaction_required
@@ -55,6 +55,7 @@ def configure(
         reading, database = Reading(environ), StoredConfiguration()
         planned = _planned(source, reading=reading, database=database, now=now)
         consequences = Consequences(planned, database=database)
+        record_removals(planned, database=database)
         _write(planned, database=database, now=now)
         consequences.check(reading, confirmed=confirmed)
         record_changes(planned, database=database)

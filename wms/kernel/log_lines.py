@@ -4,7 +4,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import PurePath
@@ -91,21 +91,6 @@ def escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
-def changed_names(before: object, after: object) -> list[str] | None:
-    """Return the names that differ between two objects ("+a", "~b", "-c") or two lists; None: *after* is neither."""
-    if isinstance(after, Mapping):
-        old = before if isinstance(before, Mapping) else {}
-        signs = {
-            name: "~" if name in old and name in after else "+" if name in after else "-" for name in {*old, *after}
-        }
-        return [f"{sign}{name}" for name, sign in sorted(signs.items()) if sign != "~" or old[name] != after[name]]
-    if isinstance(after, Iterable) and not isinstance(after, str | bytes):
-        had = {str(each) for each in before} if isinstance(before, Iterable) and not isinstance(before, str) else set()
-        has = {str(each) for each in after}
-        return [*(f"+{each}" for each in sorted(has - had)), *(f"-{each}" for each in sorted(had - has))]
-    return None
 
 
 def _safe(name: str, value: object) -> Fact:

@@ -1,7 +1,7 @@
 """Names in sentences: suggestions for mistyped names, shortened lists, and numbers."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from unicodedata import category, normalize
 
@@ -87,10 +87,42 @@ def change_in_words(before: object, after: object) -> str:
     return _value_in_words(after) if before in (None, "") else f"{_value_in_words(before)} → {_value_in_words(after)}"
 
 
+def values_in_words(before: object, after: object) -> object:
+    """Return an old and a new value without secrets for the history.
+
+    Returns:
+        Of objects {name: old and new value} of the names that differ; of lists the added and removed names ("+a",
+        "-b"); of anything else the old and the new value, such as "1000 → 6000".
+    """
+    if isinstance(after, Mapping):
+        old = before if isinstance(before, Mapping) else {}
+        differing = sorted(name for name in {*old, *after} if old.get(name) != after.get(name))
+        return {name: change_in_words(old.get(name), after.get(name)) for name in differing}
+    names = changed_names(before, after)
+    return change_in_words(before, after) if names is None else names
+
+
+def changed_names(before: object, after: object) -> list[str] | None:
+    """Return the names that differ between two objects ("+a", "~b", "-c") or two lists; None: *after* is neither."""
+    if isinstance(after, Mapping):
+        old = before if isinstance(before, Mapping) else {}
+        signs = {
+            name: "~" if name in old and name in after else "+" if name in after else "-" for name in {*old, *after}
+        }
+        return [f"{sign}{name}" for name, sign in sorted(signs.items()) if sign != "~" or old[name] != after[name]]
+    if isinstance(after, Iterable) and not isinstance(after, str | bytes):
+        had = {str(each) for each in before} if isinstance(before, Iterable) and not isinstance(before, str) else set()
+        has = {str(each) for each in after}
+        return [*(f"+{each}" for each in sorted(has - had)), *(f"-{each}" for each in sorted(had - has))]
+    return None
+
+
 def _value_in_words(value: object) -> str:
     if value in (None, ""):
         return "none"
-    return in_full(value) if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return in_full(value)
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def separated(names: str) -> list[str]:

@@ -6,13 +6,13 @@ from functools import cached_property
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.db.models import Model
 from rest_framework.test import APIClient
 
 from tests.admin.conftest import RowsOfVO, make_rows_of_vo
 from tests.factories import make_token, make_user
 from tests.memos import without_brief_memos
+from wms.accounts import queries
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import SecurityEvent, User
 
@@ -61,6 +61,5 @@ def changes_of(kind: str = "configuration.changed") -> list[tuple[str, str, Any]
 
 
 def history_of(row: Model) -> list[str]:
-    """Return the entries of the history on the row's page of the administration, the oldest first."""
-    entries = LogEntry.objects.filter(content_type__model=row._meta.model_name, object_id=str(row.pk)).order_by("pk")
-    return [entry.get_change_message() for entry in entries]
+    """Return the lines of the row's history, those of the oldest change first."""
+    return [line for entry in reversed(queries.history_of(row)) for line in entry.changes]

@@ -44,9 +44,13 @@ def test_a_priority_is_changed_with_its_reason_and_takes_effect(shared: Administ
     assert parts(answer) == {"lhcb_user": (9000.0, 0.75, 0.75), "lhcb_prod": (3000.0, 0.25, 0.25)}
     assert Group.objects.get(name="lhcb_user").priority == 9000
     assert changes_of() == [
-        ("mallory", "group lhcb_user", {"priority": "1000 → 9000", "reason": "a campaign"}),
+        ("mallory", "group lhcb_user", {"priority": "1000 → 9000", "reason": "a campaign", "share": "25 % → 75 %"}),
     ]
-    assert history_of(shared.own.group) == ["Priority (1000 → 9000, its share 25 % → 75 %; a campaign)."]
+    assert sorted(history_of(shared.own.group)) == [
+        "priority: 1000 → 9000",
+        "reason: a campaign",
+        "share: 25 % → 75 %",
+    ]
     assert ChangedGroup.objects.filter(group=shared.own.group).exists()
 
 
@@ -73,7 +77,7 @@ def test_a_priority_of_0_is_refused_until_it_is_confirmed(shared: Administration
     assert shared.manager.put(ADDRESS, {**closed, "confirmed": [CLOSED]}).status_code == 200
     assert Group.objects.get(name="lhcb_user").priority == 0
     ((_, _, changes),) = changes_of()
-    assert changes == {"priority": "1000 → 0", "reason": "a pause", "confirmed": [f"+{CLOSED}"]}
+    assert changes == {"priority": "1000 → 0", "reason": "a pause", "confirmed": [f"+{CLOSED}"], "share": "25 % → 0 %"}
 
 
 @pytest.mark.parametrize(

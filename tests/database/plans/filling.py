@@ -178,9 +178,11 @@ _FURTHER = (
       FROM generate_series(1, 5000) AS number
     """,
     """
-    INSERT INTO accounts_securityevent (at, kind, actor_name, address, target, times, facts)
+    INSERT INTO accounts_securityevent (at, kind, actor_name, address, target, times, facts, row_type, row_id, vo_ids)
     SELECT now() - number * interval '3 min', CASE WHEN number %% 500 = 0 THEN 'token_issued' ELSE 'log_in' END,
-           'user' || number %% 400, '', '', 1, '{}'
+           'user' || number %% 400, '', '', 1, '{}', CASE WHEN number %% 50 = 0 THEN 'accounts.group' ELSE '' END,
+           CASE WHEN number %% 50 = 0 THEN number::text ELSE '' END,
+           CASE WHEN number %% 50 = 0 THEN ARRAY[(SELECT min(id) + number %% 3 FROM accounts_vo)] END
       FROM generate_series(1, 150000) AS number
     """,
     """

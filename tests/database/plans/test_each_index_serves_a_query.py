@@ -36,7 +36,7 @@ from tests.architecture.test_constraints import PACKAGES
 from tests.database.plans.filling import Filled, fill
 from tests.plans import indexes_used
 from wms.accounts.models import VO, Group, SecurityEvent, User
-from wms.accounts.queries import open_invitations, recent_failures
+from wms.accounts.queries import history_for, history_of, open_invitations, recent_failures
 from wms.accounts.security_log import remove_old
 from wms.accounts.services import people
 from wms.jobs import queries
@@ -240,6 +240,8 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
             "-at", "-id"
         )[:100]
     ),
+    "security_event_by_row": lambda filled: history_of(filled.vo),
+    "security_event_of_vos": lambda filled: list(history_for(filled.manager).order_by("-id")[:100]),
     "accounts_securityevent_actor_id_ff334cfc": deleted(User),
 }
 #: The same of tables that are configured, which have few rows: as if they had many.

@@ -138,6 +138,16 @@ def test_pilots_are_drained_and_killed(wms: Wms, own: RowsOfVO) -> None:
     assert pilot.revoked_at is not None
 
 
+def test_the_history_says_who_changed_what(wms: Wms) -> None:
+    wms("admin", "priority", "lhcb_user", "9000", "--because", "a campaign")
+    wms("admin", "ban", "lhcb.org", "--because", "storage is moved")
+    banned, changed = (line.split("\t")[1:] for line in wms("admin", "history", "--who", "mallory"))
+    assert banned == ["mallory", "site lhcb.org", "state banned; reason storage is moved"]
+    assert changed[:2] == ["mallory", "group lhcb_user"]
+    assert set(changed[2].split("; ")) == {"priority 1000 → 9000", "reason a campaign", "share 25 % → 75 %"}
+    assert len(wms("admin", "history", "--target", "group lhcb_user")) == 1
+
+
 def test_a_token_without_the_scope_is_told_how_to_get_one(wms: Wms, live_server: LiveServer) -> None:
     wms("login", "--server", live_server.url, "--user", "mallory", typed="secret\n")
     refused = wms("admin", "pause", "lhcb", "--end", code=1)

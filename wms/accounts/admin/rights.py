@@ -1,6 +1,6 @@
 """Rights on admin pages: operators, and managers of VOs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, TypeVar
 from weakref import WeakKeyDictionary
@@ -11,6 +11,7 @@ from django.http import HttpRequest
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Membership, User
+from wms.accounts.queries import HistoryEntry, history_of
 from wms.accounts.security_log import record
 from wms.kernel.admin.pages import ReadOnlyAdmin, RowLevelAdmin, RowLevelInline
 from wms.kernel.admin.rights import Recorded, RowRights
@@ -56,16 +57,21 @@ class VORights(RowRights):
         """Return the name of a row of a table on the page, for the security log."""
         return f"{row.user} in {row.group}" if isinstance(row, Membership) else str(row)
 
+    def history_of(self, row: Model) -> Sequence[HistoryEntry]:
+        """Return the changes of a row, through any door, the newest first."""
+        return history_of(row)
+
     def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
         """Write the user's action to the security log: one event for each kind, with the changes of that kind."""
         target = self.full_name(row)
         if what != "changed":
-            record(self.kinds_of_rows.get(what, self.kind), request=request, target=target, what=what, changes=changes)
+            kind = self.kinds_of_rows.get(what, self.kind)
+            record(kind, request=request, target=target, row=row, what=what, changes=changes)
             return
         kinds = {field: self.kind_of(field, value) for field, value in changes.items()}
         for kind in dict.fromkeys(kinds.values()):
             of_kind = {field: value for field, value in changes.items() if kinds[field] is kind}
-            record(kind, request=request, target=target, what=what, changes=of_kind)
+            record(kind, request=request, target=target, row=row, what=what, changes=of_kind)
 
     def kind_of(self, field: str, value: object) -> SecurityEventKind:  # noqa: ARG002 - for subclasses
         """Return the kind of event of a change of a field."""

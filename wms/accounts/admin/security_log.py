@@ -1,14 +1,17 @@
-"""The admin page of the security log; read-only."""
+"""The admin pages of the security log and of the history of the configuration; read-only."""
 
 from datetime import timedelta
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
-from wms.accounts.models import SecurityEvent
+from wms.accounts.models import ConfigurationChange, SecurityEvent
+from wms.accounts.queries import history_entry
 from wms.kernel.clock import current_time
 
 #: Choices of the filter by time: {days: label}.
@@ -59,3 +62,34 @@ class SecurityEventAdmin(VOLevelLedger[SecurityEvent]):
     search_help_text = "User name, beginning of an address, or part of the object's name."
     ordering = ("-at", "-id")
     fields = ("at", "kind", "actor_name", "actor", "address", "target", "facts", "times")
+
+
+@admin.register(ConfigurationChange)
+class HistoryAdmin(VOLevelLedger[ConfigurationChange]):
+    """The changes of the configuration through any door; managers see those that concern their VOs."""
+
+    operators_may = frozenset({"view"})
+    managers_may = frozenset({"view"})
+    list_display = ("at", "actor_name", "target", "change")
+    # Uses index: security_event_by_kind
+    list_filter = (KindFilter, PeriodFilter)
+    search_fields = ("actor_name__exact", "target__icontains")
+    search_help_text = "User name, or part of the object's name."
+    ordering = ("-id",)
+    fields = ("at", "kind", "actor_name", "target", "change")
+    readonly_fields = ("change",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ConfigurationChange]:
+        """Return the events about rows."""
+        return super().get_queryset(request).exclude(row_type="")
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the events that concern the VOs."""
+        # Uses index: security_event_of_vos
+        return Q(vo_ids__isnull=False, vo_ids__overlap=list(vos))
+
+    @admin.display(description="change")
+    def change(self, event: ConfigurationChange) -> SafeString | str:
+        """Return what was changed, one line for each field."""
+        lines = history_entry(event).changes
+        return format_html_join("", "<div>{}</div>", ((line,) for line in lines)) or event.kind

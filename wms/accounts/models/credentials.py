@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Self
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.sessions.models import Session
 from django.db import models
 from django.db.models import Q
@@ -95,11 +96,17 @@ class FailedLogIn(models.Model):
         return f"failed log-in {self.pk}"
 
 
+def identity_of(row: models.Model) -> tuple[str, str]:
+    """Return (type, id) by which events name a row."""
+    return (row._meta.concrete_model or type(row))._meta.label_lower, str(row.pk)
+
+
 class SecurityEvent(models.Model):
     """One row is one security-relevant event, or the same refusal several times within a minute.
 
     Rows are written by ``wms.accounts.security_log`` only, and hold no secret. Actor and target are stored as texts,
-    too, so that the row stays readable when the user is deleted.
+    too, so that the row stays readable when the user is deleted. Those about a row of the configuration are its
+    history (ADR 107).
     """
 
     at = models.DateTimeField(help_text="Time of the event; of a repeated refusal, the first.")
@@ -111,6 +118,11 @@ class SecurityEvent(models.Model):
     )
     address = models.CharField(max_length=64, blank=True, help_text="Address of the client; empty: no request.")
     target = models.CharField(max_length=250, blank=True, help_text="Object of the action.")
+    # Of a row of the configuration, which may be deleted by now.
+    row_type = models.CharField(max_length=64, blank=True, db_default="", editable=False)  # such as accounts.group
+    row_id = models.CharField(max_length=64, blank=True, db_default="", editable=False)
+    #: Of the VOs whose managers see the event; None: only operators do. A VO may be deleted by now.
+    vo_ids = ArrayField(models.BigIntegerField(), null=True, editable=False)
     facts = models.JSONField(default=dict, blank=True, help_text="Names, ids and states.")
     times = models.PositiveBigIntegerField(
         default=1, help_text="Of refusals: so often at least, and less than twice as often, within one minute."
@@ -121,7 +133,19 @@ class SecurityEvent(models.Model):
         indexes = [
             models.Index(name="security_event_by_time", fields=["at", "id"]),  # the page, the export, the removal
             models.Index(name="security_event_by_kind", fields=["kind", "at"]),
+            models.Index(name="security_event_by_row", fields=["row_type", "row_id", "id"], condition=~Q(row_type="")),
+            # The history of a VO: few events have VOs.
+            models.Index(name="security_event_of_vos", fields=["id"], condition=Q(vo_ids__isnull=False)),
         ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target}".rstrip()
+
+
+class ConfigurationChange(SecurityEvent):
+    """A security event about a row of the configuration: a part of the row's history (ADR 107)."""
+
+    class Meta:
+        proxy = True
+        verbose_name = "change"
+        verbose_name_plural = "history"

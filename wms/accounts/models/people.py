@@ -1,8 +1,8 @@
 """Virtual organisations, groups with their priorities, users, memberships and invitations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
@@ -19,6 +19,19 @@ from wms.kernel.fields import valid_name
 def lapsed_before(*, now: datetime) -> datetime:
     """Return the time at or before which the last confirmation of a lapsed membership by claim was."""
     return now - timedelta(days=settings.WMS_OIDC_MEMBERSHIP_DAYS)
+
+
+@runtime_checkable
+class OfVOs(Protocol):
+    """A row of the configuration whose changes managers of some VOs see in the history (ADR 107)."""
+
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return the primary keys of the VOs that the row concerns."""
+
+
+def concerned_vo_ids(row: object) -> tuple[int, ...] | None:
+    """Return the primary keys of the VOs that a row of the configuration concerns; None: it is for operators."""
+    return tuple(row.concerned_vo_ids()) if isinstance(row, OfVOs) else None
 
 
 class VOQuerySet(models.QuerySet["VO"]):
@@ -116,6 +129,10 @@ class VO(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return itself."""
+        return [self.pk]
+
     def why_paused(self, now: datetime) -> str:
         """Return why no jobs of the VO are matched at *now*, as a part of a sentence; empty: they are."""
         if self.paused_until is None or self.paused_until <= now:
@@ -180,6 +197,10 @@ class Group(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def concerned_vo_ids(self) -> Iterable[int]:
+        """Return its VO."""
+        return [self.vo_id]
 
     @property
     def shares_jobs(self) -> bool:

@@ -26,14 +26,15 @@ def invite(group: Group, username: str, *, by: User, now: datetime) -> None:
     values = {"invited_by": by, "created_at": now, "expires_at": now + timedelta(seconds=settings.WMS_INVITATION_S)}
     _, is_new = Invitation.objects.get_or_create(group=group, username=username, defaults=values)
     if is_new:
-        record(SecurityEventKind.INVITATION_SENT, target=f"user {username}", group=group.name)
+        record(SecurityEventKind.INVITATION_SENT, target=f"user {username}", row=group, group=group.name)
 
 
 @transaction.atomic
 def withdraw(invitation: Invitation) -> None:
     """Withdraw an invitation."""
     Invitation.objects.filter(pk=invitation.pk).delete()
-    record(SecurityEventKind.INVITATION_WITHDRAWN, target=f"user {invitation.username}", group=invitation.group.name)
+    kind, group = SecurityEventKind.INVITATION_WITHDRAWN, invitation.group
+    record(kind, target=f"user {invitation.username}", row=group, group=group.name)
 
 
 @transaction.atomic
@@ -53,6 +54,7 @@ def accept(invitation_id: int, *, by: User, now: datetime) -> Group:
         SecurityEventKind.INVITATION_ACCEPTED,
         actor=by,
         target=f"user {by.username}",
+        row=invitation.group,
         group=invitation.group.name,
         invited_by=str(invitation.invited_by),
     )
@@ -84,7 +86,8 @@ def leave(group_id: int, *, by: User) -> Group:
     membership.delete()
     if by.default_group_id == group_id:
         User.objects.filter(pk=by.pk).update(default_group=None)
-    record(SecurityEventKind.RIGHTS_CHANGED, actor=by, target=f"user {by.username}", left=membership.group.name)
+    kind, group = SecurityEventKind.RIGHTS_CHANGED, membership.group
+    record(kind, actor=by, target=f"user {by.username}", row=group, left=group.name)
     return membership.group
 
 

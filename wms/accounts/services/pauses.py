@@ -5,7 +5,6 @@ from datetime import datetime
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO, User
 from wms.accounts.security_log import record
-from wms.accounts.services.admin_log import note_in_history
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import change_in_words
@@ -42,6 +41,5 @@ def set_pause(vo: VO, *, until: datetime | None, reason: str, by: User, now: dat
     changes = {name: change_in_words(getattr(vo, name), value) for name, value in columns.items()}
     vo.paused_until, vo.pause_reason = until, reason
     vo.save(update_fields=["paused_until", "pause_reason"])
-    record(SecurityEventKind.CONFIGURATION_CHANGED, actor=by, target=f"VO {vo}", what="changed", changes=changes)
-    words = "Matching goes on." if until is None else f"Matching paused until {until:%Y-%m-%d %H:%M %Z}: {reason}"
-    note_in_history(vo, "changed", words, by=by)
+    kind = SecurityEventKind.CONFIGURATION_CHANGED
+    record(kind, actor=by, target=f"VO {vo}", row=vo, what="changed", changes=changes)

@@ -154,7 +154,8 @@ def admit(user_id: int, group_id: int, *, by: User, now: datetime) -> tuple[User
     given = {"by_claim_of": None, "confirmed_at": None}  # else a lapsed one would stay
     Membership.objects.update_or_create(user=user, group=group, defaults=given)
     User.objects.filter(pk=user.pk).update(waits_since=None)
-    record(SecurityEventKind.PERSON_ADMITTED, actor=by, target=f"user {user.username}", group=group.name)
+    kind = SecurityEventKind.PERSON_ADMITTED
+    record(kind, actor=by, target=f"user {user.username}", row=group, group=group.name)
     return user, group
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
 from ..connection import Record
 from ..errors import ServerRefusedError, WrongUsageError
 from ..terminal.console import Note, Part, can_ask
-from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
+from ..terminal.tables import ColumnKind, Facts, Table, TableColumn, exact
 from ..terminal.text import moment, plain
 from ..wire.protocol import API_V1
 from .arguments import job_id, seconds, whole_number
 from .command import Command, CommandOutput, CommandSession
+from .jobs import add_limit, rows_within
 from .selection import CancelledError
 
 _PARTS = (
@@ -29,6 +30,12 @@ _LIMITS = (
     TableColumn("LIMIT", ColumnKind.NUMBER, importance=4),
     TableColumn("ON JOBS OF", importance=3),
     TableColumn("ROOM", importance=2),
+)
+_HISTORY = (
+    TableColumn("TIME", ColumnKind.MOMENT, importance=4),
+    TableColumn("WHO", importance=3),
+    TableColumn("WHAT", importance=2),
+    TableColumn("CHANGE", importance=1),
 )
 #: {action: state}.
 _STATES = {"ban": "banned", "drain": "draining", "allow": "active"}
@@ -50,6 +57,7 @@ class _Action(NamedTuple):
     about: str
     configure: Callable[[ArgumentParser], None]
     run: Callable[[Namespace, CommandSession], CommandOutput]
+    is_change: bool = True
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -58,7 +66,8 @@ def _configure(parser: ArgumentParser) -> None:
         about = f"{action.about[0].upper()}{action.about[1:]}."
         below = actions.add_parser(name, help=action.about, description=about, allow_abbrev=False)
         action.configure(below)
-        below.add_argument("--dry-run", action="store_true", help="check, and change nothing")
+        if action.is_change:
+            below.add_argument("--dry-run", action="store_true", help="check, and change nothing")
 
 
 def _admin(options: Namespace, session: CommandSession) -> CommandOutput:
@@ -309,6 +318,41 @@ def _pilots(options: Namespace, session: CommandSession) -> CommandOutput:
     return CommandOutput(answer, parts)
 
 
+# ---- History ---------------------------------------------------------------------------------------------------------
+
+
+def _configure_history(parser: ArgumentParser) -> None:
+    parser.add_argument("--vo", metavar="VO", help="changes that concern this VO")
+    parser.add_argument("--who", metavar="USER", help="changes by this user")
+    parser.add_argument("--target", metavar="NAME", help='changes of this, such as "group lhcb_user"')
+    add_limit(parser, what="changes")
+
+
+def _history(options: Namespace, session: CommandSession) -> CommandOutput:
+    given = {name: getattr(options, name) for name in ("vo", "who", "target")}
+    query = {name: value for name, value in given.items() if value is not None}
+    found, notes = rows_within(session, "history/", query=query, limit=options.limit)
+    rows = [[each["at"], each["who"], each["target"], _facts_in_words(each["facts"])] for each in found]
+    return CommandOutput(found, [Table(_HISTORY, rows, empty="Nothing that you may see was changed."), *notes])
+
+
+def _facts_in_words(facts: Record) -> str:
+    """Return what a change did, such as "priority 1000 → 9000; reason a campaign"."""
+    changes = {name: value for name, value in facts.items() if name not in {"what", "changes"}}
+    changes.update(facts.get("changes") or {})
+    what = [] if facts.get("what") in (None, "changed") else [str(facts["what"])]
+    return "; ".join([*what, *(f"{name} {exact(value)}" for name, value in _flat(changes) if value not in (None, ""))])
+
+
+def _flat(changes: Record) -> Iterator[tuple[str, object]]:
+    """Yield (name, value), also of the fields of an object."""
+    for name, value in changes.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name} {inner}", each) for inner, each in _flat(value))
+        else:
+            yield name, value
+
+
 _ACTIONS: Mapping[str, _Action] = {
     "ban": _Action("let a place take no jobs and no pilots", _configure_state, _set_state),
     "drain": _Action("let running jobs of a place go on, and no new ones start", _configure_state, _set_state),
@@ -317,5 +361,8 @@ _ACTIONS: Mapping[str, _Action] = {
     "limit": _Action("list limits with their room; add, change or delete one", _configure_limit, _limit),
     "pause": _Action("pause matching for a VO, or let it go on", _configure_pause, _pause),
     "pilots": _Action("drain or kill pilots", _configure_pilots, _pilots),
+    "history": _Action(
+        "list changes of the configuration, newest first", _configure_history, _history, is_change=False
+    ),
 }
 COMMANDS = {"admin": Command(_configure, _admin)}

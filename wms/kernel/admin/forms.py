@@ -12,8 +12,7 @@ from django.contrib.postgres.forms import SimpleArrayField
 from django.core.exceptions import ValidationError
 from django.db.models import Field, Model
 
-from wms.kernel.log_lines import changed_names
-from wms.kernel.names import change_in_words, composed
+from wms.kernel.names import changed_names, composed, values_in_words
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
 M = TypeVar("M", bound=Model)
@@ -142,14 +141,14 @@ def changes_of(
 ) -> dict[str, object]:
     """Return the changes by a form and the tables of its page: {field: change}.
 
-    A change is the new value of a flag or choice, the added and removed names of a list or object ("+a", "-b"), and
-    the old and new value of a field of *logged_values*, and for anything else the word "changed": texts and numbers may
-    be secrets, names of options are not.
+    A change is the new value of a flag or choice, the old and new values of a field of *logged_values*, the added and
+    removed names of another list or object ("+a", "-b"), and for anything else the word "changed": texts and numbers
+    may be secrets, names of options are not. A form may add what a change does, as its attribute ``effects``.
     """
     changes = {
         name: change
         for name in form.changed_data
-        if (change := _change_of(form, name, has_values=name in logged_values)) != []
+        if (change := _change_of(form, name, has_values=name in logged_values)) not in ([], {})
     }
     for formset in formsets:
         if not isinstance(formset, forms.BaseModelFormSet) or formset.model is None:
@@ -159,16 +158,18 @@ def changes_of(
         removed = [f"-{named(row)}" for row in formset.deleted_objects]
         if rows := [*added, *changed, *removed]:
             changes[str(formset.model._meta.verbose_name_plural)] = rows
-    return changes
+    return {**changes, **getattr(form, "effects", {})}
 
 
 def _change_of(form: forms.Form, name: str, *, has_values: bool) -> object:
     field, before, after = form.fields.get(name), form.initial.get(name), form.cleaned_data.get(name)
     if isinstance(after, bool):
         return after
+    if has_values:
+        if isinstance(field, forms.ModelChoiceField) and field.queryset is not None and isinstance(before, int):
+            before = field.queryset.filter(pk=before).first()
+        return values_in_words(before, after)
     names = changed_names(before, after)
     if names is not None:
         return names
-    if has_values:
-        return change_in_words(before, after)
     return str(after) if isinstance(field, forms.ChoiceField) else "changed"

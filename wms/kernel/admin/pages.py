@@ -9,6 +9,8 @@ from weakref import WeakKeyDictionary
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.options import get_content_type_for_model
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
@@ -28,6 +30,8 @@ Nested: TypeAlias = "str | list[Nested]"
 #: Number of rows preventing a deletion that are named; the rest are counted.
 MOST_PROTECTING = 20
 
+#: Entries of Django's own history that a page shows.
+_MOST_EARLIER = 100
 #: Changes by the form of a request, kept between two of Django's hooks.
 _changes: "WeakKeyDictionary[HttpRequest, Mapping[str, object]]" = WeakKeyDictionary()
 
@@ -156,14 +160,23 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         object_id: str,
         extra_context: dict[str, object] | None = None,
     ) -> HttpResponse:
-        """Show the history; the right to view is checked before the row is looked up, as on the other pages.
+        """Show the history: changes through any door, and before them what Django noted of this page.
+
+        The right to view is checked before the row is looked up, as on the other pages.
 
         Raises:
             PermissionDenied: the user sees no rows of this kind.
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        return super().history_view(request, object_id, extra_context)
+        row = self.get_object(request, unquote(object_id))
+        changes = [] if row is None else self.history_of(row)
+        noted = LogEntry.objects.filter(object_id=object_id, content_type=get_content_type_for_model(self.model))
+        if changes:
+            noted = noted.filter(action_time__lt=changes[-1].at)
+        earlier = noted.select_related("user").order_by("-action_time")[:_MOST_EARLIER]
+        context = {"changes": changes, "earlier": earlier, **(extra_context or {})}
+        return super().history_view(request, object_id, context)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         """Allow only lookups of the page's own filters: others could probe secret columns."""

@@ -4,8 +4,9 @@ Django's table of permissions is not used. An operator may do everything; a mana
 to managers, only with the rows of their VOs.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from django import forms
 from django.contrib import admin
@@ -23,6 +24,14 @@ M = TypeVar("M", bound=Model)
 What = Literal["view", "add", "change", "delete"]
 Recorded = Literal["added", "changed", "deleted"]
 EVERYTHING: frozenset[What] = frozenset({"view", "add", "change", "delete"})
+
+
+class Dated(Protocol):
+    """An entry of a history."""
+
+    @property
+    def at(self) -> datetime:
+        """Return its time."""
 
 
 class RowRights:
@@ -64,6 +73,10 @@ class RowRights:
     def short_name(self, row: Model) -> str:
         """Return the name of a row of a table on the page, for the security log."""
         return str(row)
+
+    def history_of(self, row: Model) -> Sequence[Dated]:
+        """Return the changes of a row that ``record`` and other doors have written, the newest first."""
+        raise NotImplementedError
 
     def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
         """Write the user's action on the row to the security log.
