@@ -310,6 +310,10 @@ class BlackHole(models.Model):
     def __str__(self) -> str:
         return f"black hole {self.host_name} at {self.site}"
 
+    def is_in_force_at(self, now: datetime) -> bool:
+        """Return whether the host gets no jobs at *now*."""
+        return self.lifted_at is None and self.until > now
+
 
 class DirectorRun(models.Model):
     """The one row is the time of the last director cycle, and since when cycles have run without a break.

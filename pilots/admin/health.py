@@ -106,7 +106,7 @@ class BlackHoleAdmin(VOLevelLedger[BlackHole]):
     @admin.display(description="gets no jobs", boolean=True)
     def is_in_force(self, black_hole: BlackHole) -> bool:
         """Return whether the host gets no jobs now."""
-        return black_hole.lifted_at is None and black_hole.until > current_time()
+        return black_hole.is_in_force_at(current_time())
 
     @admin.action(description="Let selected hosts get jobs again")
     def lift(self, request: HttpRequest, queryset: QuerySet[BlackHole]) -> None:

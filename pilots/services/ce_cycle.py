@@ -64,7 +64,7 @@ def serve(ce_id: int, *, clock: Clock = current_time) -> None:
         note_silence(ce, now=clock())
 
 
-@transaction.atomic(durable=True)
+@transaction.atomic
 def ask_again(rows: QuerySet[CEHealth], *, now: datetime) -> Sequence[int]:
     """End the back-off of computing elements and return their ids; their numbers of failures stay.
 

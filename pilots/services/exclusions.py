@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from django.db import transaction
@@ -87,7 +88,7 @@ def shut(black_hole: BlackHole) -> bool:
     return is_new
 
 
-@transaction.atomic(durable=True)
+@transaction.atomic
 def lift(rows: QuerySet[BlackHole], *, by: str, now: datetime) -> int:
     """Lift the black holes; return how many were in force."""
     return _lift(BlackHole.objects.filter(pk__in=rows.values("pk")), by=by, now=now)
@@ -171,7 +172,8 @@ def _lift(rows: QuerySet[BlackHole], *, by: str, now: datetime) -> int:
         marked = Pilot.objects.filter(ended_at=None, queue__ce__site=row.site_id, black_hole=row)
         for pilot_id in list(marked.order_by("pk").values_list("pk", flat=True)):
             Pilot.objects.filter(pk=pilot_id).update(black_hole=None)
-        logger.info("black_hole.lifted", extra={"site_id": row.site_id, "host_name": row.host_name, "by": by})
+        extra = {"site_id": row.site_id, "host_name": row.host_name, "by": by}
+        transaction.on_commit(partial(logger.info, "black_hole.lifted", extra=extra), robust=True)
     BlackHole.objects.filter(pk__in=[row.pk for row in lifted]).update(lifted_at=now, lifted_by=by)
     return len(lifted)
 

@@ -7,14 +7,13 @@ from django.db import transaction
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
-from resources.queries.rights import sites_serving_only
+from resources.queries.rights import require_only_managed_vos
 from resources.services.states import MAX_REASON_LENGTH, full_name, set_state
 from wms.accounts.api.permissions import IsManager, managed_vos_of, user_of
 from wms.accounts.domain import TokenScope
@@ -61,11 +60,9 @@ class _StateView(APIView):
         A manager may do this at sites that serve only VOs of the manager, an operator everywhere.
         """
         values, user, now = StateIn.checked(request.data), user_of(request), current_time()
-        level = _visible_level(request, site, ce, queue)
-        vos = managed_vos_of(user)
-        if vos is not None and not sites_serving_only(vos).filter(name=site).exists():
-            sentence = f"The site {site} also serves VOs that you do not manage; ask an operator."
-            raise PermissionDenied(sentence)
+        row = get_object_or_404(Site.objects.visible_to(user), name=site)
+        level = _level_of(row, ce, queue)
+        require_only_managed_vos(row, managed_vos_of(user))
         with transaction.atomic(durable=True):
             set_state(
                 level,
@@ -80,11 +77,10 @@ class _StateView(APIView):
         return Response(StateOut({**state, "reason": level.state_reason, "until": level.state_until}).data)
 
 
-def _visible_level(request: Request, site: str, ce: str | None, queue: str | None) -> Site | ComputingElement | Queue:
-    row = get_object_or_404(Site.objects.visible_to(user_of(request)), name=site)
+def _level_of(site: Site, ce: str | None, queue: str | None) -> Site | ComputingElement | Queue:
     if ce is None:
-        return row
-    of_site = get_object_or_404(ComputingElement.objects.select_related("site"), site=row, name=ce)
+        return site
+    of_site = get_object_or_404(ComputingElement.objects.select_related("site"), site=site, name=ce)
     if queue is None:
         return of_site
     return get_object_or_404(Queue.objects.select_related("ce__site"), ce=of_site, name=queue)

@@ -3,10 +3,13 @@
 from django.db.models import Exists, OuterRef, QuerySet
 
 from resources.models import RequirementDefinition, Site
+from wms.kernel.errors import ForbiddenError
 
 
-def sites_serving(vos: frozenset[int]) -> QuerySet[Site]:
-    """Return the sites that serve one of the VOs, including those that serve all."""
+def sites_serving(vos: frozenset[int] | None) -> QuerySet[Site]:
+    """Return the sites that serve one of the VOs, including those that serve all; None: all, which operators see."""
+    if vos is None:
+        return Site.objects.all()
     served = Site.vos.through.objects.filter(site_id=OuterRef("pk"))
     return Site.objects.filter(Exists(served.filter(vo__in=vos)) | ~Exists(served))
 
@@ -15,6 +18,16 @@ def sites_serving_only(vos: frozenset[int]) -> QuerySet[Site]:
     """Return the sites that serve only some of the VOs, which the VOs' managers may change."""
     served = Site.vos.through.objects.filter(site_id=OuterRef("pk"))
     return Site.objects.filter(Exists(served.filter(vo__in=vos)), ~Exists(served.exclude(vo__in=vos)))
+
+
+def require_only_managed_vos(site: Site, vos: frozenset[int] | None) -> None:
+    """Return if the managers of the VOs may change the site; None: an operator, who may change any.
+
+    Raises:
+        ForbiddenError: it also serves other VOs.
+    """
+    if vos is not None and not sites_serving_only(vos).filter(pk=site.pk).exists():
+        raise ForbiddenError(f"The site {site.name} also serves VOs that you do not manage; ask an operator.")
 
 
 def definitions_of_only(vos: frozenset[int]) -> QuerySet[RequirementDefinition]:

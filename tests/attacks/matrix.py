@@ -210,6 +210,10 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "PUT vo-pause": MANAGERS,
         "DELETE vo-pause": MANAGERS,
         "POST pilots-bulk": MANAGERS | OTHER_MANAGER,  # on pilots of the caller's VOs
+        "GET ces": MANAGERS | OTHER_MANAGER,  # with those of the caller's VOs
+        "POST ce-ask-again": MANAGERS,
+        "GET black-holes": MANAGERS | OTHER_MANAGER,  # likewise
+        "POST black-hole-lift": MANAGERS,
         "GET pilot-summary": MANAGERS | OTHER_MANAGER,
         "GET pilot-log-read": MANAGERS,
         "GET portal:pilots": PEOPLE,
@@ -301,6 +305,8 @@ OF_ADMINISTRATION: Final = frozenset(
         "PUT vo-pause",
         "DELETE vo-pause",
         "POST pilots-bulk",
+        "POST ce-ask-again",
+        "POST black-hole-lift",
     }
 )
 #: With the scope `submit`, of one's own jobs only.

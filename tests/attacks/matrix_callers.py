@@ -147,7 +147,7 @@ def _rows(sample: SampleData) -> Mapping[str, object]:
         "jobs_job": sample.job,
         "pilots_pilot": sample.pilot,
         "pilots_cehealth": CEHealth.objects.create(ce=ce, trouble="It does not answer", failures=3),
-        "pilots_blackhole": factories.make_black_hole(site=site),
+        "pilots_blackhole": sample.black_hole,
         "pilots_director": Director.objects.create(name="everywhere"),
         "matching_match": sample.match,
         "matching_pilotefficiency": PilotEfficiency.objects.get(pk=sample.pilot.pk),
@@ -358,4 +358,5 @@ def _objects_of(rows: RowsOfVO) -> SampleData:
         sandbox="",
         alice_token_id=rows.api_token.pk,
         limit=rows.limit,
+        black_hole=rows.black_hole,
     )

@@ -17,7 +17,7 @@ from django.utils import timezone
 from matching.models import Match
 from matching.services import job_tokens
 from pilots.domain.pilot import PilotStatus
-from pilots.models import Pilot, PilotSecret
+from pilots.models import BlackHole, Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets, secret_of
 from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
 from resources.models import Queue, Site, SiteToken, StorageElement
@@ -54,6 +54,7 @@ class SampleData:
     #: Of a token that no test comes with.
     alice_token_id: int
     limit: Limit
+    black_hole: BlackHole
 
     def arguments(self) -> Mapping[str, object]:
         """Return the arguments of addresses; all of them are Alice's."""
@@ -74,6 +75,7 @@ class SampleData:
             "group-priority name": self.group.name,
             "vo-pause name": self.vo.name,
             "limit pk": self.limit.pk,
+            "black-hole-lift pk": self.black_hole.pk,
             "site": self.site.name,
             "ce": self.queue.ce.name,
             "queue": self.queue.name,
@@ -173,6 +175,7 @@ def make_sample() -> SampleData:
     return SampleData(
         vo=vo, group=group, alice=alice, site=site, queue=queue, storage_element=element, pilot=pilot, job=job,
         match=match, sandbox=reference, alice_token_id=alice.api_tokens.get().pk, limit=limit,
+        black_hole=factories.make_black_hole(site=site),
     )  # fmt: skip
 
 
