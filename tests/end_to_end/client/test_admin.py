@@ -10,13 +10,14 @@ from typing import Any
 
 import pexpect
 import pytest
+from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
-from pilots.models import Pilot
+from pilots.models import BlackHole, CEHealth, Pilot
 from resources.models import Queue, Site
 from taskqueues.models import Limit
 from tests.admin.conftest import RowsOfVO, make_rows_of_vo
-from tests.factories import make_group, make_user
+from tests.factories import make_black_hole, make_group, make_user
 from wms.accounts.models import VO, ApiToken, Group
 
 WMS = Path(__file__).resolve().parents[3] / "wms" / "client" / "wms"
@@ -146,6 +147,36 @@ def test_the_history_says_who_changed_what(wms: Wms) -> None:
     assert changed[:2] == ["mallory", "group lhcb_user"]
     assert set(changed[2].split("; ")) == {"priority 1000 → 9000", "reason a campaign", "share 25 % → 75 %"}
     assert len(wms("admin", "history", "--target", "group lhcb_user")) == 1
+
+
+def test_a_computing_element_is_contacted_again_and_a_black_hole_lifted(wms: Wms, own: RowsOfVO) -> None:
+    CEHealth.objects.update(ask_after=timezone.now(), send_after=None, stalls="Queue a.\nQueue b.")
+    assert wms("admin", "ce") == ["lhcb.org\tce.lhcb.org\tactive\t3\t\t\t\tIt does not answer"]
+    shown = wms("admin", "ce", "lhcb.org/ce.lhcb.org")
+    assert {"trouble\tIt does not answer", "stalls\tQueue a. Queue b.", "failures\t3"} <= {*shown}
+    ask = ("admin", "ce", "lhcb.org/ce.lhcb.org", "--ask-again")
+    contacted = "ce.lhcb.org at lhcb.org is contacted again now."
+    assert wms(*ask, "--dry-run") == [f"Nothing was changed. With the change: {contacted}"]
+    assert CEHealth.objects.get().ask_after is not None
+    assert wms(*ask) == [contacted]
+    assert CEHealth.objects.get().ask_after is None
+    assert "There is no computing element lhcb.org/none for you" in wms("admin", "ce", "lhcb.org/none", code=1)
+    assert "SITE/CE for one computing element" in wms("admin", "ce", "lhcb.org", "--ask-again", code=2)
+
+    assert wms("admin", "black-hole") == []
+    node = make_black_hole(site=own.site, host_name="node2", found_at=timezone.now())
+    for filters in ((), ("--site", "lhcb.org"), ("--host", "node2")):
+        (listed,) = wms("admin", "black-hole", *filters)
+        assert listed.startswith(f"{node.pk}\tnode2\tlhcb.org\t")
+    assert wms("admin", "black-hole", "--host", "node3") == []
+    lift = ("admin", "black-hole", str(node.pk), "--lift")
+    assert wms(*lift, "--dry-run") == ["Nothing was changed. With the change: node2 at lhcb.org gets jobs again."]
+    assert BlackHole.objects.get(pk=node.pk).lifted_at is None
+    assert wms(*lift) == ["node2 at lhcb.org gets jobs again."]
+    assert BlackHole.objects.get(pk=node.pk).lifted_by == "mallory"
+    assert json.loads("".join(wms(*lift[:3], "--json")))["in_force"] is False
+    assert "Name a black hole by its id" in wms("admin", "black-hole", "--lift", code=2)
+    assert f"There is no black hole {10**9} for you" in wms("admin", "black-hole", str(10**9), code=1)
 
 
 def test_a_token_without_the_scope_is_told_how_to_get_one(wms: Wms, live_server: LiveServer) -> None:

@@ -1,4 +1,4 @@
-"""Commands of VO managers and operators: states, shares, limits, pauses and pilots."""
+"""Commands of VO managers and operators: states, shares, limits, pauses, pilots, computing elements, black holes."""
 
 from __future__ import annotations
 
@@ -36,6 +36,24 @@ _HISTORY = (
     TableColumn("WHO", importance=3),
     TableColumn("WHAT", importance=2),
     TableColumn("CHANGE", importance=1),
+)
+_CES = (
+    TableColumn("SITE", importance=6),
+    TableColumn("CE", importance=7),
+    TableColumn("STATE", ColumnKind.STATUS, importance=5),
+    TableColumn("FAILURES", ColumnKind.NUMBER, importance=3),
+    TableColumn("FREE SLOTS", ColumnKind.NUMBER, importance=3),
+    TableColumn("LAST ANSWER", ColumnKind.MOMENT, importance=2),
+    TableColumn("PAUSED UNTIL", ColumnKind.MOMENT, importance=4),
+    TableColumn("TROUBLE", importance=1),
+)
+_BLACK_HOLES = (
+    TableColumn("BLACK HOLE", ColumnKind.NUMBER, importance=5),
+    TableColumn("HOST", importance=4),
+    TableColumn("SITE", importance=3),
+    TableColumn("FOUND", ColumnKind.MOMENT, importance=2),
+    TableColumn("UNTIL", ColumnKind.MOMENT, importance=3),
+    TableColumn("REASON", importance=1),
 )
 #: {action: state}.
 _STATES = {"ban": "banned", "drain": "draining", "allow": "active"}
@@ -353,6 +371,80 @@ def _flat(changes: Record) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
+# ---- Computing elements and black holes ------------------------------------------------------------------------------
+
+
+def _configure_ce(parser: ArgumentParser) -> None:
+    about = "computing element, or all of a site; left out: all"
+    parser.add_argument("place", nargs="?", default="", metavar="SITE[/CE]", help=about)
+    parser.add_argument("--ask-again", action="store_true", help="contact it now: end the pause after its failures")
+
+
+def _ce(options: Namespace, session: CommandSession) -> CommandOutput:
+    names = options.place.split("/") if options.place else []
+    if len(names) > 2 or not all(names) or (options.ask_again and len(names) < 2):
+        raise WrongUsageError(
+            "Write SITE/CE for one computing element, which --ask-again needs, or SITE for all there."
+        )
+    if options.ask_again:
+        address = _address("sites", names[0], "ces", names[1], "ask-again")
+        ce = session.server.post(address, {"dry_run": options.dry_run}, expects="trouble", repeatable=True)
+        return CommandOutput(ce, [_tried(options, f"{plain(ce['ce'])} at {plain(ce['site'])} is contacted again now.")])
+    query = {**dict(zip(("site", "ce"), names)), "page_size": "1000"}
+    found = list(session.server.rows(_address("ces"), query=query))
+    if names and not found:
+        raise _not_found(f"There is no computing element {plain(options.place)} for you; `wms admin ce` lists them.")
+    if len(names) == 2:
+        facts = [("status" if name == "state" else name, _one_line(value)) for name, value in found[0].items()]
+        return CommandOutput(found[0], [Facts(facts)])
+    columns = ("site", "ce", "state", "failures", "free_slots", "asked_at", "send_after")
+    rows = [[*(ce[name] for name in columns), _one_line(ce["trouble"] or ce["stalls"])] for ce in found]
+    return CommandOutput(found, [Table(_CES, rows, empty="There is no computing element for you.")])
+
+
+def _one_line(value: object) -> object:
+    return value.replace("\n", " ") if isinstance(value, str) else value
+
+
+def _configure_black_hole(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "id",
+        nargs="?",
+        type=whole_number,
+        metavar="ID",
+        help="id of one, also of a lifted one; left out: those in force",
+    )
+    parser.add_argument("--lift", action="store_true", help="let the host get jobs again")
+    parser.add_argument("--site", metavar="SITE", help="at this site")
+    parser.add_argument("--host", metavar="HOST", help="of this host")
+
+
+def _black_hole(options: Namespace, session: CommandSession) -> CommandOutput:
+    query = {name: getattr(options, name) for name in ("site", "host") if getattr(options, name) is not None}
+    if (options.id is not None and query) or (options.lift and options.id is None):
+        raise WrongUsageError("Name a black hole by its id, to see or lift it, or list those of a site or a host.")
+    if options.lift:
+        address = _address("black-holes", str(options.id), "lift")
+        lifted = session.server.post(address, {"dry_run": options.dry_run}, expects="in_force", repeatable=True)
+        sentence = f"{plain(lifted['host'])} at {plain(lifted['site'])} gets jobs again."
+        return CommandOutput(lifted, [_tried(options, sentence)])
+    query |= {"in_force": "true"} if options.id is None else {}
+    found = session.server.rows(_address("black-holes"), query={**query, "page_size": "1000"})
+    if options.id is not None:
+        for each in found:
+            if each["id"] == options.id:
+                return CommandOutput(each, [Facts([*each.items()])])
+        raise _not_found(f"There is no black hole {options.id} for you; `wms admin black-hole` lists those in force.")
+    black_holes = list(found)
+    names = ("id", "host", "site", "found_at", "until", "reason")
+    rows = [[each[name] for name in names] for each in black_holes]
+    return CommandOutput(black_holes, [Table(_BLACK_HOLES, rows, empty="No host is a black hole now.")])
+
+
+def _not_found(detail: str) -> ServerRefusedError:
+    return ServerRefusedError({"code": "not_found", "detail": detail}, status=404)
+
+
 _ACTIONS: Mapping[str, _Action] = {
     "ban": _Action("let a place take no jobs and no pilots", _configure_state, _set_state),
     "drain": _Action("let running jobs of a place go on, and no new ones start", _configure_state, _set_state),
@@ -364,5 +456,7 @@ _ACTIONS: Mapping[str, _Action] = {
     "history": _Action(
         "list changes of the configuration, newest first", _configure_history, _history, is_change=False
     ),
+    "ce": _Action("show the health of computing elements; contact one again now", _configure_ce, _ce),
+    "black-hole": _Action("list hosts that get no jobs; let one get jobs again", _configure_black_hole, _black_hole),
 }
 COMMANDS = {"admin": Command(_configure, _admin)}
