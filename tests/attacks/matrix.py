@@ -135,6 +135,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET jobs": PEOPLE,
         "POST jobs": PEOPLE,
         "GET jobs-summary": PEOPLE,
+        "GET accounting": PEOPLE,
         "GET jobs-changes": PEOPLE,
         "GET jobs-failures": PEOPLE,
         "POST jobs-rehearsal": PEOPLE,

@@ -2,9 +2,10 @@
 
 from django.urls import URLPattern, path
 
-from wms.jobs.api import actions, changes, eligible, failures, replicas, sandboxes, submissions, views
+from wms.jobs.api import accounting, actions, changes, eligible, failures, replicas, sandboxes, submissions, views
 
 urlpatterns: list[URLPattern] = [
+    path("accounting/", accounting.AccountingView.as_view(), name="accounting"),
     path("jobs/summary/", views.JobSummaryView.as_view(), name="jobs-summary"),
     path("jobs/changes/", changes.JobChangesView.as_view(), name="jobs-changes"),
     path("jobs/failures/", failures.JobFailuresView.as_view(), name="jobs-failures"),

@@ -35,6 +35,19 @@ class Grouping(StrEnum):
     JOB_TYPE = "type"
 
 
+class ReportKey(StrEnum):
+    """A property by which the rows of a report are told apart."""
+
+    GROUP = "group"
+    USER = "user"
+    SITE = "site"
+    JOB_TYPE = "type"
+    #: A calendar month in UTC.
+    MONTH = "month"
+    #: The site's parameter ``Country``.
+    COUNTRY = "country"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnmatchedCount:
     """The number of waiting jobs of one owner, group and type that no batch queue fits."""
