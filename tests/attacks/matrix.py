@@ -185,6 +185,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET portal:submission-outputs": OF_THE_JOB,
         "GET portal:plots": PEOPLE,  # with what the caller may see
         "GET portal:plots-csv": PEOPLE,
+        "GET portal:accounting": PEOPLE,
+        "GET portal:accounting-csv": PEOPLE,
         # What jobs wait for.
         "GET sites": PEOPLE,
         "GET task-queues": PEOPLE,

@@ -72,6 +72,7 @@ PAGES: Final = (
     Page(name="site", address="/sites/{site_name}/"),
     Page(name="shares", address="/shares/"),
     Page(name="plots", address="/plots/"),
+    Page(name="accounting", address="/accounting/?by=group&and_by=month"),
     Page(name="pilots", address="/pilots/", reader=Reader.OPERATOR),
     Page(name="pilot", address="/pilots/{pilot}/", reader=Reader.OPERATOR),
     Page(name="account", address="/accounts/"),

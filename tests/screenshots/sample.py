@@ -34,6 +34,7 @@ from tests.factories import (
 from tests.screenshots.pages import ISSUER, Reader
 from wms.accounts.models import Group, User
 from wms.accounts.services import invite
+from wms.jobs.domain.accounting import Width
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.models import Job, JobHistory
 from wms.kernel import liveness
@@ -151,7 +152,7 @@ def _use(job: Job) -> None:
 
 
 def _account(owner: User, group: Group, site: Site, *, now: datetime) -> None:
-    """Add buckets of the accounting for a day."""
+    """Add buckets of the accounting for a day, and that of the day."""
     this_hour = now.replace(minute=0, second=0, microsecond=0)
     for hour in range(24):
         begun_at = this_hour - timedelta(hours=hour)
@@ -168,6 +169,10 @@ def _account(owner: User, group: Group, site: Site, *, now: datetime) -> None:
             wall_s=2640.0 * done,
         )
         make_bucket(owner=owner, group=group, begun_at=begun_at, waiting=6 + hour % 4)
+    make_bucket(
+        owner=owner, group=group, width=Width.DAY, begun_at=Width.DAY.begin_of(now), site=site, started=144, done=118,
+        failed=23, killed=3, cpu_s=271_400.0, wall_s=311_520.0,
+    )  # fmt: skip
 
 
 def _run(job: Job, *, now: datetime) -> None:

@@ -47,6 +47,7 @@ NAVIGATION: Final[Sequence[Link]] = (
     Link(url_name="portal:sites", label="Sites", icon="server"),
     Link(url_name="portal:shares", label="Shares", icon="scale"),
     Link(url_name="portal:plots", label="Plots", icon="chart-line"),
+    Link(url_name="portal:accounting", label="Accounting", icon="columns-3"),
 )
 #: Entries for managers and operators.
 PILOTS: Final = Link(url_name="portal:pilots", label="Pilots", icon="cpu")

@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 from wms.accounts.middleware import not_counted_as_change
 from wms.portal.views import (
     account,
+    accounting,
     actions,
     home,
     job,
@@ -74,6 +75,8 @@ urlpatterns: list[URLPattern] = [
     path("failures/", job_list.failures, name="failures"),
     path("plots/", plots.plots, name="plots"),
     path("plots/numbers.csv", plots.plots_csv, name="plots-csv"),
+    path("accounting/", accounting.accounting_page, name="accounting"),
+    path("accounting/table.csv", accounting.accounting_csv, name="accounting-csv"),
     path("operations/", operations.operations, name="operations"),
     path("operations/ask-again/", operations.ask_again, name="operations-ask-again"),
     path("pilots/", pilots.pilot_list, name="pilots"),

@@ -44,7 +44,9 @@ _PERIODS: Final = (
 )  # fmt: skip
 
 
-class _DateInput(forms.DateInput):
+class DateInput(forms.DateInput):
+    """An input in which the browser offers a calendar."""
+
     input_type = "date"
 
 
@@ -63,8 +65,8 @@ class PlotForm(forms.Form):
 
     by = forms.ChoiceField(label="By", choices=_GROUPINGS, required=False)
     period = forms.ChoiceField(label="Time", choices=_PERIODS, required=False)
-    since = forms.DateField(label="or from", widget=_DateInput, required=False)
-    until = forms.DateField(label="to", widget=_DateInput, required=False)
+    since = forms.DateField(label="or from", widget=DateInput, required=False)
+    until = forms.DateField(label="to", widget=DateInput, required=False)
     group = forms.ModelChoiceField(
         Group.objects.none(), label="Group", to_field_name="name", empty_label="all", required=False
     )
