@@ -54,6 +54,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "pools": Entry("resources", "list submit pools"),
         "pilots": Entry("resources", "list pilots"),
         "shares": Entry("resources", "show the shares of groups, configured and delivered"),
+        "accounting": Entry("accounting", "sum up jobs, CPU time and core hours by group, user, site, type or month"),
         "files": Entry("files", "list replicas, download them; upload files for jobs"),
         "match-test": Entry("why", "show which jobs an offer would get, and why not the others; for managers"),
     },

@@ -1,11 +1,14 @@
 """The commands about the account, many jobs, and what jobs wait for."""
 
+from datetime import UTC, datetime
+
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from tests.end_to_end.cli.conftest import SampleData, Wms, WmsOf
-from tests.factories import make_group, make_job, make_pilot, make_submission
+from tests.factories import make_bucket, make_group, make_job, make_pilot, make_submission
 from wms.accounts.models import ApiToken
+from wms.jobs.domain.accounting import Width
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -103,3 +106,29 @@ def test_fields_of_a_match_test_are_those_of_its_task_queues(sample: SampleData,
     offer = ("match-test", "--cpu-time-s", "300000", "--vo", "lhcb")
     assert wms_of(sample.bob)(*offer, "--json", "id,jobs").json == [{"id": queue, "jobs": 1}]
     assert "conditions" in wms_of(sample.bob)(*offer, "--json").json
+
+
+def test_what_was_used_is_summed_up(sample: SampleData, wms: Wms, wms_of: WmsOf) -> None:
+    empty = "No job that you may see started or ended in this time.\n"
+    assert wms("accounting", width=100).out == empty
+    assert wms("accounting").out == ""
+    for month in (1, 2):
+        make_bucket(
+            owner=sample.alice, group=sample.group, begun_at=datetime(2026, month, 10, tzinfo=UTC), width=Width.DAY,
+            started=4, done=3, failed=1, cpu_s=1800.0, wall_s=7200.0,
+        )  # fmt: skip
+    numbers = ["3", "1", "0", "75.0%", "0.5", "2.0", "25.0%"]
+    period = ("--since", "2026-01-01", "--until", "2026-02-28")
+    assert wms("accounting", "--by", "month,country", *period).rows == [
+        [month, "–", "4", *numbers] for month in ("2026-01", "2026-02")
+    ]
+    lines = wms_of(sample.bob)("accounting", "--vo", "lhcb", *period, width=100).out.splitlines()
+    assert lines[0].split() == [
+        "GROUP", "STARTED", "DONE", "FAILED", "KILLED", "SUCCESS", "CPU", "HOURS", "CORE", "HOURS", "EFFICIENCY",
+    ]  # fmt: skip
+    assert lines[2].split() == ["total", "8", "6", "2", "0", "75.0%", "1.0", "4.0", "25.0%"]
+    assert lines[3] == "From 2026-01-10 to 2026-02-28, in UTC."
+    assert wms("accounting", *period, "--json", "group,core_hours").json == [{"group": "lhcb_user", "core_hours": 4.0}]
+    wrong = wms("accounting", "--by", "grup")
+    assert wrong.code == 1
+    assert "group" in wrong.err
