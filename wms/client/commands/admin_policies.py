@@ -1,0 +1,213 @@
+"""Actions of `wms admin` on what jobs get: states of places, shares, limits and pauses."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+
+from ..connection import Record
+from ..errors import WrongUsageError
+from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
+from ..terminal.text import moment, plain
+from .admin_changes import (
+    AdminAction,
+    add_confirm,
+    add_end,
+    add_reason,
+    address_of,
+    end_in,
+    send_confirmed,
+    tried,
+)
+from .arguments import seconds, whole_number
+from .command import CommandOutput, CommandSession
+
+_PARTS = (
+    TableColumn("GROUP", importance=5),
+    TableColumn("SHARE", ColumnKind.NUMBER, importance=4),
+    TableColumn("OF VO", ColumnKind.NUMBER, importance=3),
+    TableColumn("IN EFFECT", ColumnKind.NUMBER, importance=2),
+    TableColumn("LAST DAY", ColumnKind.NUMBER, importance=1),
+)
+_LIMITS = (
+    TableColumn("LIMIT", ColumnKind.NUMBER, importance=4),
+    TableColumn("ON JOBS OF", importance=3),
+    TableColumn("ROOM", importance=2),
+)
+#: {action: state}.
+_STATES = {"ban": "banned", "drain": "draining", "allow": "active"}
+#: {field of the scope of a limit: what jobs are of it, or at it}.
+_SCOPE = {
+    "vo": "jobs of this VO",
+    "site": "jobs at this site",
+    "ce": "jobs at this computing element of the site",
+    "group": "jobs of this group",
+    "user": "jobs of this user",
+    "job_type": "jobs of this type",
+}
+_BOUNDS = ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")
+
+
+# ---- States ----------------------------------------------------------------------------------------------------------
+
+
+def _configure_place(parser: ArgumentParser) -> None:
+    parser.add_argument("place", metavar="SITE[/CE[/QUEUE]]", help="site, computing element or queue")
+
+
+def _configure_state(parser: ArgumentParser) -> None:
+    _configure_place(parser)
+    add_reason(parser)
+    add_end(parser)
+
+
+def _set_state(options: Namespace, session: CommandSession) -> CommandOutput:
+    names = options.place.split("/")
+    if len(names) > 3 or not all(names):
+        raise WrongUsageError(f'"{plain(options.place)}" is no place; write SITE, SITE/CE or SITE/CE/QUEUE.')
+    levels = [part for pair in zip(("sites", "ces", "queues"), names) for part in pair]
+    body = {"state": _STATES[options.action], "dry_run": options.dry_run}
+    if options.action != "allow":
+        body |= {"reason": options.because, **end_in(options)}
+    answer = session.server.put(address_of(*levels, "state"), body, expects="state")
+    until = f" until {moment(answer['until'])}" if answer["until"] else ""
+    place = plain(answer["place"])
+    return CommandOutput(answer, [tried(options, f"{place[0].upper()}{place[1:]} is {answer['state']}{until}.")])
+
+
+# ---- Shares ----------------------------------------------------------------------------------------------------------
+
+
+def _configure_priority(parser: ArgumentParser) -> None:
+    parser.add_argument("group", metavar="GROUP", help="name of the group")
+    parser.add_argument("share", nargs="?", type=_number, metavar="SHARE", help="its new share; left out: show shares")
+    add_reason(parser, required=False)
+    add_confirm(parser)
+
+
+def _priority(options: Namespace, session: CommandSession) -> CommandOutput:
+    address = address_of("groups", options.group, "priority")
+    if options.share is None:
+        return _shown(session.server.get(address, expects="groups"))
+    if options.because is None:
+        raise WrongUsageError("Give the reason of the change by --because: the history keeps it.")
+    body = {"priority": options.share, "reason": options.because, "dry_run": options.dry_run}
+    answer = send_confirmed(lambda sent: session.server.put(address, sent, expects="groups"), body, options)
+    sentence = f"{plain(answer['group'])} has the share {answer['priority']:.12g}; it takes effect within a second."
+    output = _shown(answer)
+    return output._replace(parts=[tried(options, sentence), *output.parts])
+
+
+def _shown(answer: Record) -> CommandOutput:
+    rows = [
+        [
+            each["group"],
+            f"{each['priority']:.12g}",
+            *(f"{each[name]:.1%}" for name in ("configured", "in_effect")),
+            "" if each["delivered"] is None else f"{each['delivered']:.1%}",
+        ]
+        for each in answer["groups"]
+    ]
+    return CommandOutput(answer, [Table(_PARTS, rows)], rows="groups")
+
+
+def _number(text: str) -> float:
+    """Return a number of a command line."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} is not a number; give one such as 1000.") from error
+
+
+# ---- Limits ----------------------------------------------------------------------------------------------------------
+
+
+def _configure_limit(parser: ArgumentParser) -> None:
+    parser.add_argument("limit", nargs="?", type=whole_number, metavar="ID", help="id of a limit to change")
+    for name, about in _SCOPE.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar=name.upper(), help=about)
+    parser.add_argument("--running", type=whole_number, metavar="N", help="jobs held by pilots at a time")
+    parser.add_argument("--waiting", type=whole_number, metavar="N", help="jobs in queues at a time")
+    cpu = "CPU time that jobs report in 24 hours, such as 86400 (seconds) or 24h"
+    parser.add_argument("--cpu-per-day", dest="cpu_s_per_day", type=seconds, metavar="TIME", help=cpu)
+    parser.add_argument("--delay", dest="delay_s", type=_number, metavar="S", help="mean seconds between two matches")
+    parser.add_argument("--burst", type=whole_number, metavar="N", help="matches at once after a pause")
+    parser.add_argument("--delete", action="store_true", help="delete the limit")
+    add_confirm(parser)
+
+
+def _limit(options: Namespace, session: CommandSession) -> CommandOutput:
+    scope = {name: getattr(options, name) for name in _SCOPE if getattr(options, name) is not None}
+    bounds = {name: getattr(options, name) for name in _BOUNDS if getattr(options, name) is not None}
+    if options.limit is None and not options.delete:
+        return _add_or_list(scope, bounds, options, session)
+    if scope or options.limit is None or options.delete == bool(bounds):
+        raise WrongUsageError("Name a limit by its id, and give its bounds or --delete; its jobs stay the same.")
+    address = address_of("limits", str(options.limit))
+    if options.delete:
+        limit = session.server.get(address, expects="scope")
+        if not options.dry_run:
+            session.server.delete(address)
+        return CommandOutput(limit, [tried(options, f"Limit {limit['id']} on {plain(limit['scope'])} is deleted.")])
+    body = {**bounds, "dry_run": options.dry_run}
+    answer = send_confirmed(lambda sent: session.server.put(address, sent, expects="room"), body, options)
+    return CommandOutput(answer, [tried(options, _limit_in_words(answer))])
+
+
+def _add_or_list(
+    scope: Mapping[str, str], bounds: Mapping[str, object], options: Namespace, session: CommandSession
+) -> CommandOutput:
+    address = address_of("limits")
+    if not bounds:
+        found = list(session.server.rows(address, query={**scope, "page_size": "1000"}))
+        rows = [[each["id"], each["scope"], each["room"]] for each in found]
+        return CommandOutput(found, [Table(_LIMITS, rows, empty="There is no limit that you may change.")])
+    body = {**scope, **bounds, "dry_run": options.dry_run}
+    send = session.server.post
+    answer = send_confirmed(lambda sent: send(address, sent, expects="room", repeatable=True), body, options)
+    return CommandOutput(answer, [tried(options, _limit_in_words(answer))])
+
+
+def _limit_in_words(limit: Record) -> str:
+    return f"Limit {limit['id']} on {plain(limit['scope'])}: {plain(limit['room'])}."
+
+
+# ---- Pauses ----------------------------------------------------------------------------------------------------------
+
+
+def _configure_pause(parser: ArgumentParser) -> None:
+    parser.add_argument("vo", metavar="VO", help="name of the VO")
+    add_reason(parser, required=False)
+    add_end(parser)
+    parser.add_argument("--end", action="store_true", help="let matching go on")
+
+
+def _pause(options: Namespace, session: CommandSession) -> CommandOutput:
+    address, end = address_of("vos", options.vo, "pause"), end_in(options)
+    if options.end and (end or options.because is not None):
+        raise WrongUsageError("Pause a VO, or end its pause by --end; not both.")
+    if options.end:
+        if not options.dry_run:
+            session.server.delete(address)
+        sentence = f"Matching for {plain(options.vo)} goes on."
+        return CommandOutput({"vo": options.vo, "paused": False}, [tried(options, sentence)])
+    if not end and options.because is None:
+        pause = session.server.get(address, expects="paused")
+        facts = [(name, pause[name]) for name in ("vo", "reason", "until")]
+        return CommandOutput(pause, [Facts([("status", "paused" if pause["paused"] else "active"), *facts])])
+    if not end or options.because is None:
+        raise WrongUsageError("A pause has a reason and an end: give --because, and --for or --until.")
+    body = {**end, "reason": options.because, "dry_run": options.dry_run}
+    pause = session.server.put(address, body, expects="paused")
+    sentence = f"Matching for {plain(pause['vo'])} is paused until {moment(pause['until'])}; running jobs go on."
+    return CommandOutput(pause, [tried(options, sentence)])
+
+
+ACTIONS: Mapping[str, AdminAction] = {
+    "ban": AdminAction("let a place take no jobs and no pilots", _configure_state, _set_state),
+    "drain": AdminAction("let running jobs of a place go on, and no new ones start", _configure_state, _set_state),
+    "allow": AdminAction("let a place take jobs and pilots again", _configure_place, _set_state),
+    "priority": AdminAction("show the shares of a VO's groups, or change that of one", _configure_priority, _priority),
+    "limit": AdminAction("list limits with their room; add, change or delete one", _configure_limit, _limit),
+    "pause": AdminAction("pause matching for a VO, or let it go on", _configure_pause, _pause),
+}
