@@ -55,7 +55,7 @@ kept_by_living_pilots.lazy_sub_objs = True  # type: ignore[attr-defined]
 class Pilot(models.Model):
     """One row is one pilot: an empty reservation of resources that pulls jobs (PIL §2.1)."""
 
-    vo = models.ForeignKey(VO, models.PROTECT, related_name="pilots")
+    vo = models.ForeignKey(VO, models.PROTECT, related_name="pilots", verbose_name="VO")
     owner = models.ForeignKey(
         User,
         models.PROTECT,

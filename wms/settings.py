@@ -541,8 +541,7 @@ USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
 # Sortable, with seconds: the order of events matters more than the day.
-DATETIME_FORMAT = "Y-m-d H:i:s"
-DATE_FORMAT = "Y-m-d"
+FORMAT_MODULE_PATH = "wms.kernel.formats"
 # Largest body of any request, in bytes: a submission of 10,000 long descriptions is split into several.
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("WMS_MAX_BODY_BYTES", default=64 * 1024 * 1024)
 

@@ -8,7 +8,7 @@ from django import forms
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.widgets import AdminTextInputWidget
-from django.db.models import ForeignKey, Model, Q
+from django.db.models import ForeignKey, Model, OuterRef, Q, QuerySet, Subquery, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
@@ -29,7 +29,7 @@ from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.consequences import Consequence
-from wms.kernel.names import change_in_words
+from wms.kernel.names import change_in_words, in_full, in_percent
 
 #: Properties that managers neither give nor take.
 _GIVEN_BY_OPERATORS = frozenset({GroupProperty.PRODUCTION.value})
@@ -129,7 +129,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
     managers_may = EVERYTHING
     choose_managed = frozenset({"vo"})
     fixed_after_creation = ("name", "vo")
-    list_display = ("name", "vo", "priority", "properties")
+    list_display = ("name", "vo", "share", "part", "properties")
     list_select_related = ("vo",)
     list_filter = (("vo", SeenRelatedFilter),)
     search_fields = ("name",)
@@ -153,6 +153,21 @@ class GroupAdmin(VOLevelAdmin[Group]):
             services.invite(invitation.group, invitation.username, by=request.user, now=current_time())
         for invitation in formset.deleted_objects:
             services.withdraw(invitation)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        """Return the groups, each with the sum of the priorities of its VO."""
+        of_vo = Group.objects.filter(vo=OuterRef("vo")).order_by().values("vo").annotate(sum=Sum("priority"))
+        return super().get_queryset(request).annotate(all_priorities=Subquery(of_vo.values("sum")))
+
+    @admin.display(description="priority", ordering="priority")
+    def share(self, group: Group) -> str:
+        """Return the priority as it was configured."""
+        return in_full(group.priority)
+
+    @admin.display(description="of its VO")
+    def part(self, group: Group) -> str:
+        """Return the configured part of the VO."""
+        return in_percent(group.priority / (vars(group)["all_priorities"] or 1.0))
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the groups of the VOs."""

@@ -18,9 +18,9 @@ class Limit(models.Model):
     Triggers of ``matching`` create its counters in the transaction that writes it (ADR 17).
     """
 
-    vo = models.ForeignKey(VO, models.CASCADE, null=True, blank=True, related_name="+")
+    vo = models.ForeignKey(VO, models.CASCADE, null=True, blank=True, related_name="+", verbose_name="VO")
     site = models.ForeignKey(Site, models.CASCADE, null=True, blank=True, related_name="+")
-    ce = models.ForeignKey(ComputingElement, models.CASCADE, null=True, blank=True, related_name="+")
+    ce = models.ForeignKey(ComputingElement, models.CASCADE, null=True, blank=True, related_name="+", verbose_name="CE")
     group = models.ForeignKey(Group, models.CASCADE, null=True, blank=True, related_name="+")
     user = models.ForeignKey(User, models.CASCADE, null=True, blank=True, related_name="+")
     job_type = models.CharField(max_length=255, blank=True)

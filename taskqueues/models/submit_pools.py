@@ -10,7 +10,7 @@ class SubmitPool(models.Model):
     """A submit pool: a distinct set of requirements of a VO's jobs, with the queues that satisfy it (RFC7)."""
 
     id = models.CharField(max_length=64, primary_key=True, help_text="SHA-256 of VO and canonical requirements.")
-    vo = models.ForeignKey(VO, models.CASCADE, related_name="submit_pools")
+    vo = models.ForeignKey(VO, models.CASCADE, related_name="submit_pools", verbose_name="VO")
     requirements = models.JSONField(help_text="Canonical form.")
     queues: "models.ManyToManyField[Queue, models.Model]" = models.ManyToManyField(
         Queue, through="PoolQueue", related_name="submit_pools", blank=True

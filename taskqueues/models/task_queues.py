@@ -57,7 +57,9 @@ class TaskQueue(models.Model):
     signature = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the canonical requirements.")
     owner = models.ForeignKey(User, models.PROTECT, related_name="task_queues")
     group = models.ForeignKey(Group, models.PROTECT, related_name="task_queues")
-    vo = models.ForeignKey(VO, models.PROTECT, related_name="task_queues", help_text="VO of the group.")
+    vo = models.ForeignKey(
+        VO, models.PROTECT, related_name="task_queues", verbose_name="VO", help_text="VO of the group."
+    )
     setup = models.CharField(max_length=64)
     cpu_time_s = models.PositiveIntegerField(help_text="CPU segment, in reference-core seconds per core.")
     submit_pools = requirement_list()

@@ -89,6 +89,8 @@ PAGES: Final = (
     Page(name="admin-sites", address="/admin/resources/site/", reader=Reader.OPERATOR),
     Page(name="admin-site", address="/admin/resources/site/{site}/change/", reader=Reader.OPERATOR),
     Page(name="admin-group", address="/admin/accounts/group/{group}/change/", reader=Reader.OPERATOR),
+    Page(name="admin-history", address="/admin/accounts/configurationchange/", reader=Reader.OPERATOR),
+    Page(name="admin-group-history", address="/admin/accounts/group/{group}/history/", reader=Reader.OPERATOR),
     Page(name="admin-user", address="/admin/accounts/user/{user}/change/", reader=Reader.OPERATOR),
     Page(name="api", address="/api/v1/docs/", ready="#operations-Users-jobs_list"),
 )

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -15,6 +16,7 @@ from pilots.services import logs
 from resources.domain.enums import ResourceState
 from resources.models import Site
 from taskqueues.models import QueuedJob
+from taskqueues.services.priorities import set_priority
 from tests.factories import (
     make_bucket,
     make_ce,
@@ -86,6 +88,10 @@ def make_sample() -> Sample:
     queue = make_queue(name="grid", ce=make_ce(name="ce01.cern.ch", site=cern))
     pilot = _pilot(make_pilot(vo=vo, queue=queue), now=now)
     jobs = _jobs(alice, group, pilot, now=now)
+    before = group.priority
+    for priority, reason in ((6 * before, "a campaign"), (before, "the campaign has ended")):
+        with transaction.atomic():
+            set_priority(group, priority=priority, reason=reason, confirmed=(), by=olga, now=now)
     _use(jobs[JobStatus.RUNNING])
     _account(alice, group, cern, now=now)
     make_match(job=jobs[JobStatus.RUNNING], pilot=pilot, leased_at=now)

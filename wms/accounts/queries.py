@@ -134,6 +134,7 @@ def recent_failures(*, name_digest: bytes, address: str, now: datetime) -> list[
 
 #: Facts of a change beside what it changed.
 _NOT_CHANGED: Final = frozenset({"what", "changes"})
+_SAID_LAST: Final = frozenset({"share", "reason", "confirmed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +182,8 @@ def history_entry(event: ConfigurationChange) -> HistoryEntry:
 
 
 def _lines(changes: Mapping[str, object]) -> Iterator[str]:
-    for name, value in changes.items():
+    """Yield the changes by name, those that say why or what followed last: the database does not keep their order."""
+    for name, value in sorted(changes.items(), key=lambda change: (change[0] in _SAID_LAST, change[0])):
         if isinstance(value, Mapping):
             yield from (f"{name} {line}" for line in _lines(value))
         else:

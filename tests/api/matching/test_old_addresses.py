@@ -51,6 +51,7 @@ def moved() -> Iterator[str]:
     arguments = {
         "pk": 1,
         "name": "x",
+        **dict.fromkeys(("site", "ce", "queue"), "x"),
         "match_id": MATCH,
         "digest": "0" * 64,
         "code": "not_found",

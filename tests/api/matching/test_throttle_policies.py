@@ -3,6 +3,7 @@
 The arithmetic is tested in tests/unit/resources/test_throttles.py; here the whole path of the values is.
 """
 
+import json
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -24,6 +25,7 @@ from tests.cases import quick_cases
 from tests.clock import pass_time, stop_clock
 from wms.accounts.models import User
 from wms.configuration.configure import configure
+from wms.configuration.problems import ConfigurationError
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -86,7 +88,6 @@ ADMITTED = [
     ("policy: custom, requirements: CurMatches < 4", {"classad": "CurrentJobs = 1"}, 0),
     ("policy: custom, requirements: CurMatches < MaxJobs, max_jobs: 2", {**IDLE, "max_jobs": 1}, 1),
     ('policy: custom, requirements: "CurMatches - 2"', IDLE, 0),
-    ('policy: custom, requirements: "error || true"', IDLE, 0),
     ('policy: custom, requirements: "TARGET.CPUTime > 500 && CurMatches < 3"', IDLE, 3),
     ('policy: custom, requirements: "CPUTime > 3600 && CurMatches < 3"', IDLE, 3),
     ("policy: custom, requirements: 'regexp(\"^al\", Owner) && time() > 0 && CurMatches < 2'", IDLE, 2),
@@ -101,7 +102,6 @@ ADMITTED = [
     ("policy: custom, requirements: CurMatches < 4", {**IDLE, "cur_matches": 3}, 1),
     ("policy: custom, requirements: CurMatches < MaxJobs, max_jobs: 2", IDLE, 2),
     ("policy: custom, requirements: CurMatches < MaxJobs", IDLE, 0),
-    ("policy: custom, requirements: '\"true\"'", IDLE, 0),
     ('policy: custom, requirements: "undefined || CurMatches < 2"', IDLE, 2),
     ('policy: custom, requirements: "CurMatches != 1"', IDLE, 1),
     ('policy: custom, requirements: "Requirements"', {"classad": "CurMatches = 0; Requirements = Requirements"}, 0),
@@ -131,6 +131,18 @@ def test_a_throttle_admits_its_number_of_jobs(
     advertise(gateway, said)
     assert leases(pilot) == expected
     assert ThrottleState.objects.get().matched == expected
+
+
+@pytest.mark.parametrize("expression", ["error || true", '"true"'])
+def test_an_expression_that_is_never_true_is_refused_and_closes_where_it_was_stored_before(
+    sample: SampleData, gateway: APIClient, pilot: APIClient, jobs: list[Job], expression: str
+) -> None:
+    with pytest.raises(ConfigurationError, match="TRUE for no advertisement"):
+        throttle(f"policy: custom, requirements: {json.dumps(expression)}")
+    throttle("policy: custom, requirements: CurMatches < 4")
+    Site.objects.update(throttle_requirements=expression)
+    advertise(gateway, IDLE)
+    assert leases(pilot) == 0
 
 
 NUMBERS = {"current_submitting_jobs": 2, "current_gathering_output_jobs": 1, "current_jobs": 7, "max_jobs": 9}

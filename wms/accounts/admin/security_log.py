@@ -71,8 +71,7 @@ class HistoryAdmin(VOLevelLedger[ConfigurationChange]):
     operators_may = frozenset({"view"})
     managers_may = frozenset({"view"})
     list_display = ("at", "actor_name", "target", "change")
-    # Uses index: security_event_by_kind
-    list_filter = (KindFilter, PeriodFilter)
+    list_filter = (PeriodFilter,)
     search_fields = ("actor_name__exact", "target__icontains")
     search_help_text = "User name, or part of the object's name."
     ordering = ("-id",)

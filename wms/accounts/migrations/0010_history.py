@@ -1,4 +1,5 @@
 import django.contrib.postgres.fields
+import django.db.models.deletion
 from django.db import migrations, models
 
 
@@ -13,12 +14,16 @@ class Migration(migrations.Migration):
             fields=[],
             options={
                 "verbose_name": "change",
-                "verbose_name_plural": "history",
+                "verbose_name_plural": "changes",
                 "proxy": True,
                 "indexes": [],
                 "constraints": [],
             },
             bases=("accounts.securityevent",),
+        ),
+        migrations.AlterModelOptions(
+            name="apitoken",
+            options={"verbose_name": "API token"},
         ),
         migrations.AddField(
             model_name="securityevent",
@@ -35,6 +40,13 @@ class Migration(migrations.Migration):
             name="vo_ids",
             field=django.contrib.postgres.fields.ArrayField(
                 base_field=models.BigIntegerField(), editable=False, null=True, size=None
+            ),
+        ),
+        migrations.AlterField(
+            model_name="group",
+            name="vo",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="groups", to="accounts.vo", verbose_name="VO"
             ),
         ),
         migrations.AddIndex(

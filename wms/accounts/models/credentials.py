@@ -41,6 +41,7 @@ class ApiToken(models.Model):
     objects = ApiTokenQuerySet.as_manager()
 
     class Meta:
+        verbose_name = "API token"
         constraints = [
             models.CheckConstraint(name="api_token_scope_is_known", condition=Q(scope__in=list(TokenScope))),
         ]
@@ -148,4 +149,4 @@ class ConfigurationChange(SecurityEvent):
     class Meta:
         proxy = True
         verbose_name = "change"
-        verbose_name_plural = "history"
+        verbose_name_plural = "changes"

@@ -176,7 +176,7 @@ class Group(models.Model):
     """One row is one group of users of a VO; its priority is its share of the VO's resources (PRI)."""
 
     name = models.CharField(max_length=64, unique=True, validators=[valid_name])
-    vo = models.ForeignKey(VO, models.PROTECT, related_name="groups")
+    vo = models.ForeignKey(VO, models.PROTECT, related_name="groups", verbose_name="VO")
     priority = models.FloatField(
         default=1.0,
         validators=[MinValueValidator(0.0)],

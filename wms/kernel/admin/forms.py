@@ -12,7 +12,7 @@ from django.contrib.postgres.forms import SimpleArrayField
 from django.core.exceptions import ValidationError
 from django.db.models import Field, Model
 
-from wms.kernel.names import changed_names, composed, values_in_words
+from wms.kernel.names import changed_names, composed, in_full, values_in_words
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
 M = TypeVar("M", bound=Model)
@@ -173,3 +173,11 @@ def _change_of(form: forms.Form, name: str, *, has_values: bool) -> object:
     if names is not None:
         return names
     return str(after) if isinstance(field, forms.ChoiceField) else "changed"
+
+
+class PlainFloatField(forms.FloatField):
+    """A number, shown as it was configured: 1000, not 1000.0."""
+
+    def prepare_value(self, value: object) -> object:
+        """Return the text to edit."""
+        return in_full(value) if isinstance(value, float) else value

@@ -18,7 +18,14 @@ from django.db.models import ForeignKey, ManyToManyField, Model, Q, QuerySet
 from django.db.models.fields.related import RelatedField
 from django.http import HttpRequest
 
-from wms.kernel.admin.forms import Column, ComposedCharField, StrictJSONField, array_form_field, label_of
+from wms.kernel.admin.forms import (
+    Column,
+    ComposedCharField,
+    PlainFloatField,
+    StrictJSONField,
+    array_form_field,
+    label_of,
+)
 
 M = TypeVar("M", bound=Model)
 What = Literal["view", "add", "change", "delete"]
@@ -134,6 +141,8 @@ class FieldsByRights(RowRights, BaseModelAdmin):  # type: ignore[type-arg]  # at
             and db_field.name != "url"
         ):
             kwargs.setdefault("form_class", ComposedCharField)
+        if isinstance(db_field, models.FloatField):
+            kwargs.setdefault("form_class", PlainFloatField)
         if isinstance(db_field, models.JSONField):
             kwargs["form_class"] = StrictJSONField
         kwargs.setdefault("label", label_of(db_field))
