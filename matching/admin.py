@@ -13,6 +13,7 @@ from django.template.response import TemplateResponse
 
 from matching.models import Match, PilotEfficiency
 from matching.queries.pilot_efficiency import efficiency
+from matching.services.lease_ends import EndReason
 from pilots.models import Pilot
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.kernel.clock import current_time
@@ -21,16 +22,35 @@ if TYPE_CHECKING:
     from django.contrib.admin.filters import _ListFilterChoices
 
 
+class EndFilter(admin.SimpleListFilter):
+    """Filter by how a lease ended; the reasons are known, so that they are not read from all rows."""
+
+    title = "end"
+    parameter_name = "end"
+
+    def lookups(self, request: HttpRequest, model_admin: "admin.ModelAdmin[Match]") -> list[tuple[str, str]]:  # noqa: ARG002 - Django's own
+        """Return the reasons, and what has none yet."""
+        return [("open", "open"), *((reason, reason) for reason in EndReason)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Match]) -> QuerySet[Match]:  # noqa: ARG002 - Django's own
+        """Return the leases."""
+        value = self.value()
+        if value == "open":
+            return queryset.filter(ended_at=None)
+        return queryset.filter(end_reason=value) if value in set(EndReason) else queryset
+
+
 @admin.register(Match)
 class MatchAdmin(VOLevelLedger[Match]):
     """Leases for operators and managers: which pilot had which job, and how the lease ended."""
 
     list_display = ("id", "job", "pilot", "leased_at", "expires_at", "reported_at", "ended_at", "end_reason")
     list_select_related = ("job", "pilot")
-    list_filter = ("end_reason",)
-    search_fields = ("=job__id", "=pilot__id")
+    list_filter = (EndFilter,)
+    searched_exactly = ("job", "pilot")
     search_help_text = "Id of a job or of a pilot."
-    ordering = ("-leased_at", "pk")
+    # Those of the newest jobs first, by the index: there is none by time.
+    ordering = ("-job_id", "-leased_at")
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the leases of the VOs' jobs."""

@@ -65,7 +65,8 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         ("drained_at", admin.EmptyFieldListFilter),
         ("black_hole", admin.EmptyFieldListFilter),
     )
-    search_fields = ("=id", "stamp", "host_name")
+    searched_exactly = ("id", "host_name")
+    search_help_text = "Id of the pilot, or name of its host. The portal finds pilots by their stamp."
     ordering = ("-id",)
     actions = ("drain", "kill")
     fieldsets = (

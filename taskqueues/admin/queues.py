@@ -17,7 +17,8 @@ class TaskQueueAdmin(VOLevelLedger[TaskQueue]):
     list_display = ("id", "owner", "group", "cpu_time_s", "priority", "jobs", "sites", "platforms", "tags", "job_type")
     list_select_related = ("owner", "group")
     list_filter = (("vo", SeenRelatedFilter), ("group", SeenRelatedFilter), "cpu_time_s", "job_type")
-    search_fields = ("=id", "owner__username")
+    searched_exactly = ("id", "owner__username")
+    search_help_text = "Id of the task queue, or user name of its owner."
     ordering = ("-id",)
     exclude = ("signature",)
 
@@ -45,7 +46,8 @@ class SubmitPoolAdmin(VOLevelLedger[SubmitPool]):
     list_display = ("short_id", "vo", "requirements", "queue_count", "refreshed_at", "last_used_at")
     list_select_related = ("vo",)
     list_filter = (("vo", SeenRelatedFilter),)
-    search_fields = ("id",)
+    search_fields = ("id__startswith",)
+    search_help_text = "Beginning of the id."
     ordering = ("id",)
     fields = ("id", "vo", "requirements", "queue_names", "refreshed_at", "last_used_at")
 

@@ -31,8 +31,8 @@ class JobAdmin(VOLevelLedger[Job]):
     list_display = ("id", "status", "minor_status", "owner", "group", "site", "job_name", "submitted_at")
     list_select_related = ("owner", "group", "site")
     list_filter = ("status", ("vo", SeenRelatedFilter), ("group", SeenRelatedFilter), ("site", SeenRelatedFilter))
-    search_fields = ("=id", "=owner__username", "=job_name")
-    search_help_text = "Id, user name of the owner, or exact name of the job."
+    searched_exactly = ("id", "owner__username")
+    search_help_text = "Id of the job, or user name of its owner. The portal finds jobs by name."
     ordering = ("-id",)
     inlines = (HistoryInline,)
     # Stored in other tables; lists do not load them.

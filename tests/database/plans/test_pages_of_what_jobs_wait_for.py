@@ -1,9 +1,10 @@
-"""Pages of what jobs wait for, and beat's question, are read by indexes, on tables of realistic shape."""
+"""Pages of what jobs wait for and of the administration, and beat's question, are read by indexes."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import pytest
+from django.test import Client
 
 from matching.queries.explain.explanation import explain_selection
 from matching.queries.rest import is_at_rest
@@ -41,6 +42,22 @@ def jobs_of_task_queue(filled: Filled) -> object:
     return queries.listed(filters, Extent(at_most=51), by=filled.operator)
 
 
+def in_admin(address: str) -> Callable[[Filled], object]:
+    """Return the request of an operator for a list of the administration; braces stand for rows' keys and names."""
+
+    def ask(filled: Filled) -> object:
+        filled.operator.is_staff = True
+        filled.operator.save()
+        client = Client()
+        client.force_login(filled.operator)
+        there = {"job": filled.job.pk, "pilot": filled.pilot.pk, "host": filled.pilot.host_name}
+        answer = client.get(f"/admin/{address.format(**there, owner=filled.owner.username)}")
+        assert answer.status_code == 200
+        return answer
+
+    return ask
+
+
 #: {name of a page, or of beat's question whether anything is to be done: its query, and the indexes that it must use}.
 PAGES: Final[Mapping[str, tuple[Callable[[Filled], object], frozenset[str]]]] = {
     "site": (site_page, frozenset({"match_ended", "job_count_of_site", "pilot_alive_at_queue"})),
@@ -48,6 +65,15 @@ PAGES: Final[Mapping[str, tuple[Callable[[Filled], object], frozenset[str]]]] = 
     "selection": (selection, frozenset({"job_of_its_kind"})),
     "sorted jobs": (sorted_jobs, frozenset({"job_of_its_kind", "jobs_job_pkey"})),
     "rest": (lambda _: is_at_rest(), frozenset({"match_open", "pilot_alive_at_queue", "task_queue_change_xid"})),
+    "admin jobs": (in_admin("jobs/job/"), frozenset({"jobs_job_pkey"})),
+    "admin job by id": (in_admin("jobs/job/?q={job}"), frozenset({"jobs_job_pkey"})),
+    "admin jobs by owner": (in_admin("jobs/job/?q={owner}"), frozenset({"job_of_its_kind"})),
+    "admin pilots by host": (in_admin("pilots/pilot/?q={host}"), frozenset({"pilot_latest_on_host"})),
+    "admin matches": (in_admin("matching/match/"), frozenset({"matching_match_job_id_aeda778d"})),
+    "admin matches by pilot": (
+        in_admin("matching/match/?q={pilot}"),
+        frozenset({"a_request_of_a_pilot_gets_its_leases_once"}),
+    ),
     "jobs of a task queue": (jobs_of_task_queue, frozenset({"queued_job_oldest_of_its_kind", "jobs_job_pkey"})),
 }
 
