@@ -7,6 +7,7 @@ from django.urls import URLPattern, path
 from matching.api.advertisements import AdvertisementsView
 from matching.api.data import LeaseOutputsView, LeaseReplicasView
 from matching.api.explain import ExplainView
+from matching.api.leases import LeaseListView
 from matching.api.pilot_efficiency import PilotSummaryView
 from matching.api.rehearsal import RehearsalView
 from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
@@ -36,6 +37,7 @@ urlpatterns: list[URLPattern] = [
     path("sites/<str:name>/advertisements/", AdvertisementsView.as_view(), name="site-advertisements"),
     path("matches/<uuid:match_id>/outputs/", LeaseOutputsView.as_view(), name="match-outputs"),
     path("matches/<uuid:match_id>/replicas/", LeaseReplicasView.as_view(), name="match-replicas"),
+    path("leases/", LeaseListView.as_view(), name="leases"),
     path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
     path("pilots/summary/", PilotSummaryView.as_view(), name="pilot-summary"),
     path("jobs/", JobsView.as_view(), name="jobs"),

@@ -1,12 +1,15 @@
-"""Leases of one job, and of one pilot."""
+"""Leases of one job, of one pilot, and of a period."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
+
+from django.db.models import Q, QuerySet
 
 from matching.models import Match
 from pilots.models import Pilot
-from wms.accounts.models import User
+from wms.accounts.models import VO, User
 from wms.jobs.models import Job
 
 #: Attempts of one job that a page shows, more than WMS_MAX_RESCHEDULES allows by far.
@@ -35,3 +38,22 @@ def leases_of(pilot: Pilot, *, actor: User, most: int) -> LeasesOfPilot:
     seen = Match.objects.filter(pilot=pilot, job__in=Job.objects.visible_to(actor))
     newest = seen.select_related("job__owner").order_by("-leased_at", "-pk")[:most]
     return LeasesOfPilot(newest=list(newest), count=seen.count())
+
+
+def leases_seen_by(user: User, *, since: datetime, until: datetime | None = None) -> QuerySet[Match]:
+    """Return the leases that were open at some time of a period: who ran where, and when.
+
+    An attempt that was rescheduled away from a host is one of them: the job itself knows only its last match.
+
+    Args:
+        user: a manager, who sees the jobs of managed VOs, or an operator.
+        since: begin of the period.
+        until: its end; None: now.
+    """
+    # Uses index: match_open, match_ended
+    leases = Match.objects.filter(Q(ended_at__isnull=True) | Q(ended_at__gte=since))
+    if until is not None:
+        leases = leases.filter(leased_at__lt=until)
+    if not user.is_operator:
+        leases = leases.filter(job__vo__in=list(VO.objects.managed_by(user)))
+    return leases.select_related("job__owner", "job__group", "job__vo", "pilot", "queue__ce__site")

@@ -208,6 +208,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET limit": MANAGERS,
         "PUT limit": MANAGERS,
         "DELETE limit": MANAGERS,
+        "GET leases": MANAGERS | OTHER_MANAGER,  # of jobs of the caller's VOs
         "GET history": MANAGERS | OTHER_MANAGER,  # of the caller's VOs
         "GET vo-pause": MANAGERS,
         "PUT vo-pause": MANAGERS,

@@ -139,6 +139,15 @@ def test_pilots_are_drained_and_killed(wms: Wms, own: RowsOfVO) -> None:
     assert pilot.revoked_at is not None
 
 
+def test_who_ran_on_a_host_is_found(wms: Wms, own: RowsOfVO) -> None:
+    Pilot.objects.filter(pk=own.pilot.pk).update(host_name="node1")
+    (lease,) = wms("admin", "leases", "--host", "node1", "--since", "2d")
+    assert lease.split("\t")[:2] == [str(own.job.pk), "lhcb_member"]
+    assert wms("admin", "leases", "--host", "node2") == []
+    assert wms("admin", "leases", "--job", str(own.job.pk), "--until", "2020-01-01") == []
+    assert "is no time" in wms("admin", "leases", "--since", "yesterday", code=2)
+
+
 def test_the_history_says_who_changed_what(wms: Wms) -> None:
     wms("admin", "priority", "lhcb_user", "9000", "--because", "a campaign")
     wms("admin", "ban", "lhcb.org", "--because", "storage is moved")

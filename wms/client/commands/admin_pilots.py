@@ -1,9 +1,10 @@
-"""Actions of `wms admin` on the supply: pilots, computing elements and black holes."""
+"""Actions of `wms admin` on the supply: pilots, computing elements, black holes, and who ran where."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
+from datetime import datetime, timezone
 
 from ..errors import WrongUsageError
 from ..terminal.console import Note, Part
@@ -16,8 +17,9 @@ from .admin_changes import (
     not_found,
     tried,
 )
-from .arguments import job_id, whole_number
+from .arguments import job_id, rfc3339, whole_number
 from .command import CommandOutput, CommandSession
+from .jobs import add_limit, rows_within
 
 _CES = (
     TableColumn("SITE", importance=6),
@@ -28,6 +30,17 @@ _CES = (
     TableColumn("LAST ANSWER", ColumnKind.MOMENT, importance=2),
     TableColumn("PAUSED UNTIL", ColumnKind.MOMENT, importance=4),
     TableColumn("TROUBLE", importance=1),
+)
+_LEASES = (
+    TableColumn("JOB", ColumnKind.NUMBER, importance=9),
+    TableColumn("OWNER", importance=8),
+    TableColumn("GROUP", importance=3),
+    TableColumn("PILOT", ColumnKind.NUMBER, importance=2),
+    TableColumn("HOST", importance=7),
+    TableColumn("SITE", importance=6),
+    TableColumn("FROM", ColumnKind.MOMENT, importance=5),
+    TableColumn("TO", ColumnKind.MOMENT, importance=4),
+    TableColumn("END", importance=1),
 )
 _BLACK_HOLES = (
     TableColumn("BLACK HOLE", ColumnKind.NUMBER, importance=5),
@@ -145,10 +158,37 @@ def _black_hole(options: Namespace, session: CommandSession) -> CommandOutput:
     return CommandOutput(black_holes, [Table(_BLACK_HOLES, rows, empty="No host is a black hole now.")])
 
 
+# ---- Leases ----------------------------------------------------------------------------------------------------------
+
+
+def _configure_leases(parser: ArgumentParser) -> None:
+    for name, about in (("host", "on this host"), ("site", "at this site"), ("owner", "of this user")):
+        parser.add_argument(f"--{name}", metavar=name.upper(), help=about)
+    parser.add_argument("--job", type=job_id, metavar="JOB", help="of this job")
+    parser.add_argument("--pilot", type=job_id, metavar="PILOT", help="of this pilot")
+    parser.add_argument(
+        "--since", metavar="TIME", help="open at this time or later: 12h, 2d, 2026-06-01 (UTC); default: a day ago"
+    )
+    parser.add_argument("--until", metavar="TIME", help="begun before this time")
+    add_limit(parser, what="leases")
+
+
+def _leases(options: Namespace, session: CommandSession) -> CommandOutput:
+    names = ("host", "site", "owner", "job", "pilot", "since", "until")
+    query = {name: str(value) for name in names if (value := getattr(options, name)) is not None}
+    now = datetime.now(timezone.utc)
+    query |= {name: rfc3339(query[name], now=now) for name in ("since", "until") if name in query}
+    found, notes = rows_within(session, "leases/", query=query, limit=options.limit)
+    shown = ("job", "owner", "group", "pilot", "host", "site", "leased_at", "ended_at", "end_reason")
+    rows = [[each[name] for name in shown] for each in found]
+    return CommandOutput(found, [Table(_LEASES, rows, empty="No lease of your VOs was open then."), *notes])
+
+
 ACTIONS: Mapping[str, AdminAction] = {
     "pilots": AdminAction("drain or kill pilots", _configure_pilots, _pilots),
     "ce": AdminAction("show the health of computing elements; contact one again now", _configure_ce, _ce),
     "black-hole": AdminAction(
         "list hosts that get no jobs; let one get jobs again", _configure_black_hole, _black_hole
     ),
+    "leases": AdminAction("show who ran where and when", _configure_leases, _leases, is_change=False),
 }

@@ -155,7 +155,7 @@ def filters_in(options: Namespace, words: Iterable[str], *, now: datetime | None
                 f'"{" ".join(bare)}" is a name, but the name is given already; leave one of them out.'
             )
         found["job_name"] = bare[0] if len(bare) == 1 and "*" in bare[0] else f"*{'*'.join(bare)}*"
-    return {name: _moment(value, now=now) if name in _TIMES else value for name, value in found.items()}
+    return {name: rfc3339(value, now=now) if name in _TIMES else value for name, value in found.items()}
 
 
 def of_owner(filters: Mapping[str, str], session: CommandSession) -> dict[str, str]:
@@ -168,7 +168,7 @@ def of_owner(filters: Mapping[str, str], session: CommandSession) -> dict[str, s
     return {**filters, "owner": session.username}
 
 
-def _moment(text: str, *, now: datetime) -> str:
+def rfc3339(text: str, *, now: datetime) -> str:
     """Return a duration before *now*, or a date or time (of UTC, if it names no zone), in RFC 3339."""
     try:
         ago = _AGO.fullmatch(text)
