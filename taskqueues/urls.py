@@ -2,6 +2,7 @@ from django.urls import URLPattern, path
 
 from taskqueues.api.limits import LimitListView, LimitView
 from taskqueues.api.priorities import PriorityView
+from taskqueues.api.throttles import SiteThrottleView
 from taskqueues.api.views import TaskQueueListView
 
 urlpatterns: list[URLPattern] = [
@@ -9,4 +10,5 @@ urlpatterns: list[URLPattern] = [
     path("groups/<str:name>/priority/", PriorityView.as_view(), name="group-priority"),
     path("limits/", LimitListView.as_view(), name="limits"),
     path("limits/<int:pk>/", LimitView.as_view(), name="limit"),
+    path("sites/<str:site>/throttle/", SiteThrottleView.as_view(), name="site-throttle"),
 ]

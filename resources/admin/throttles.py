@@ -11,12 +11,11 @@ from django.utils.timesince import timesince
 from resources.domain.enums import ThrottlePolicy
 from resources.models import SiteThrottle, ThrottleState
 from resources.queries.rights import sites_serving
-from resources.queries.throttles import MOST_ROOM_TRIED, ThrottleStanding, throttle_of
+from resources.queries.throttles import ThrottleStanding, throttle_of
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.kernel.db import DatabaseNow
 from wms.kernel.time_texts import to_the_second
 
-_KNOWN_LATER = "counted at the next match"
 _NOTHING = "–"
 
 
@@ -99,11 +98,7 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
     @admin.display(description="room left")
     def room_left(self, site: SiteThrottle) -> str:
         """Return how many further matches are accepted."""
-        standing = _standing(site)
-        if standing.room_left is not None:
-            more = standing.policy is ThrottlePolicy.CUSTOM and standing.room_left == MOST_ROOM_TRIED
-            return f"{standing.room_left} or more" if more else str(standing.room_left)
-        return _KNOWN_LATER if standing.is_expired else "depends on the job"
+        return _standing(site).room_in_words
 
     @admin.display(description="CurMatches")
     def cur_matches(self, site: SiteThrottle) -> str:

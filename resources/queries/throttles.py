@@ -49,6 +49,14 @@ class ThrottleStanding:
     last_sequence: tuple[int, datetime] | None = None
 
     @property
+    def room_in_words(self) -> str:
+        """Return how many further matches are accepted, or what decides that."""
+        if self.room_left is None:
+            return "counted at the next match" if self.is_expired else "depends on the job"
+        more = self.policy is ThrottlePolicy.CUSTOM and self.room_left == MOST_ROOM_TRIED
+        return f"{self.room_left} or more" if more else str(self.room_left)
+
+    @property
     def sequence(self) -> int | None:
         """Return the last accepted sequence of the gateway in this request."""
         return None if self.last_sequence is None else self.last_sequence[0]

@@ -1,13 +1,26 @@
 """Validity of advertisements, and recomputation of throttles after changes of their configuration."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
+from resources.domain.advertised_load import FIELD_OF_MAXIMUM
 from resources.domain.enums import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import gateways_of, throttle_in
 from wms.kernel.db import transaction_required
 
+#: {setting of a throttle, as in files and over REST: its column of sites}.
+COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "policy": "throttle_policy",
+        "when_expired": "throttle_when_expired",
+        "advertisement_s": "throttle_advertisement_s",
+        "requirements": "throttle_requirements",
+        **{field: field for field in FIELD_OF_MAXIMUM.values()},
+    }
+)
 #: SAM: an advertisement is "expired after three" cycles.
 CYCLES_OF_AN_ADVERTISEMENT: Final = 3
 

@@ -13,22 +13,19 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 
 from resources.admin.forms import CEForm, DefinitionForm, LevelForm
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
 from resources.domain.advertised_load import MAXIMA
-from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
-from resources.domain.throttle_conditions import flaw_of_expression
-from resources.domain.throttles import needed_by
+from resources.domain.enums import SiteTokenPurpose
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement
 from resources.queries.nodes import contradiction, latest_reports
 from resources.queries.rights import sites_serving, sites_serving_only
 from resources.services.site_tokens import issue_site_token
 from resources.services.states import full_name
-from resources.services.throttles import recompute
+from resources.services.throttles import COLUMNS, recompute
 from taskqueues.services import classads, submit_pools
-from taskqueues.services.consequences import closes, of_expression, of_throttle
+from taskqueues.services.throttles import consequences_of, mistakes_in
 from taskqueues.tasks import refresh_stale_submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.accounts.domain import SecurityEventKind
@@ -40,7 +37,6 @@ from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.compression import without_compression
 from wms.kernel.consequences import Consequence
-from wms.kernel.db import database_now
 from wms.wire.amounts import AMOUNT
 
 M = TypeVar("M", bound=Model)
@@ -49,10 +45,6 @@ LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
 _ADDS_CES = "adds_ces"
 #: Fields whose old and new values the history has.
 _PARAMETERS = ("parameters", "vo_parameters")
-_OF_THROTTLE = (
-    *("throttle_policy", "throttle_when_expired", "throttle_advertisement_s", "throttle_requirements"),
-    *("max_matches", "max_submitting_jobs", "max_submitting_and_output_gathering_jobs", "max_jobs"),
-)
 
 
 class RefreshingAdmin(VORights, RowLevelAdmin[M]):
@@ -115,22 +107,13 @@ class SiteForm(ConfirmedForm[Site], LevelForm[Site]):
         """Check rules on several fields."""
         super().clean()
         self._check_storage_elements()
-        fields = self.cleaned_data
-        policy = ThrottlePolicy(fields.get("throttle_policy") or "")
-        for name in needed_by(policy, expression="throttle_requirements"):
-            if fields.get(name) in {None, ""} and name in self.fields:
-                self.add_error(name, f"The policy {fields['throttle_policy']} requires this value.")
-        expression = fields.get("throttle_requirements")
-        if expression and (flaw := flaw_of_expression(expression)):
-            self.add_error("throttle_requirements", capfirst(flaw))
+        for name, sentence in list(mistakes_in(self.cleaned_data)):
+            if name in self.fields:
+                self.add_error(name, sentence)
 
     def consequences(self) -> Iterable[Consequence]:
         """Return what the settings of the throttle stop."""
-        if not any(name.startswith(("throttle_", "max_")) for name in self.changed_data):
-            return ()
-        now, stored = database_now(), Site.objects.filter(pk=self.instance.pk).first()
-        was_open = stored is None or not closes(stored, now=now)
-        return [*of_throttle(self.instance, was_open=was_open, now=now), *of_expression(self.instance)]
+        return consequences_of(self.instance)
 
     def _check_storage_elements(self) -> None:
         """Refuse new ones that serve none of the site's VOs, and keep those that the user cannot see."""
@@ -160,7 +143,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
 
     form = SiteForm
     kinds_of_fields = MappingProxyType({"storage_elements": SecurityEventKind.STORAGE_ELEMENT_CHANGED})
-    logged_values = frozenset({*_PARAMETERS, *_OF_THROTTLE})
+    logged_values = frozenset({*_PARAMETERS, *COLUMNS.values()})
     managers_may = EVERYTHING - {"delete"}  # banning is enough, and jobs keep the name of their site
     fixed_after_creation = ("name",)
     list_display = ("name", "state", "state_reason", "state_until", "vo_names", "ce_count", "throttle_policy")

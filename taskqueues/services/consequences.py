@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import QuerySet
 
+from resources.domain.enums import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import remarks_on, throttle_of
 from taskqueues.models import Limit
@@ -123,6 +124,8 @@ def of_throttle(site: Site, *, was_open: bool, now: datetime) -> Iterator[Conseq
 
 def of_expression(site: Site) -> Iterator[Consequence]:
     """Yield the names in a site's expression that nothing has, which may be meant: the site may advertise them."""
+    if site.throttle_policy != ThrottlePolicy.CUSTOM:
+        return  # no other policy evaluates it
     for remark in remarks_on(site.throttle_requirements, _state_of(site)):
         yield Consequence(
             sentence=f"The expression of the throttle: {remark}",

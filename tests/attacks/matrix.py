@@ -201,6 +201,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "PUT site-state": MANAGERS,
         "PUT ce-state": MANAGERS,
         "PUT queue-state": MANAGERS,
+        "GET site-throttle": MANAGERS,
+        "PUT site-throttle": MANAGERS,
         "GET group-priority": MANAGERS,
         "PUT group-priority": MANAGERS,
         "GET limits": MANAGERS | OTHER_MANAGER,  # with those of the caller
@@ -302,6 +304,7 @@ OF_ADMINISTRATION: Final = frozenset(
         "PUT site-state",
         "PUT ce-state",
         "PUT queue-state",
+        "PUT site-throttle",
         "PUT group-priority",
         "POST limits",
         "PUT limit",

@@ -17,7 +17,7 @@ from resources.models import (
     StorageElement,
 )
 from resources.services.site_tokens import set_site_token
-from resources.services.throttles import recompute
+from resources.services.throttles import COLUMNS, recompute
 from wms.accounts.domain import digest_of
 from wms.configuration.entries import SectionEntry, keys_of
 from wms.configuration.resource_schema import (
@@ -119,7 +119,7 @@ class SiteSection(LevelSection[SiteEntry, Site]):
 
     def stored(self, row: Site) -> dict[str, object]:
         """Return the values of the keys."""
-        throttle = {key: getattr(row, _throttle_column(key)) for key in keys_of(ThrottleEntry)}
+        throttle = {key: getattr(row, COLUMNS[key]) for key in keys_of(ThrottleEntry)}
         return super().stored(row) | {"throttle": ThrottleEntry(**throttle) if row.throttle_policy else None}
 
     def changed_secrets(self, identity: Identity, entry: SiteEntry) -> Iterable[str]:
@@ -137,7 +137,7 @@ class SiteSection(LevelSection[SiteEntry, Site]):
         super().put(row, change)
         throttle = change.entry.throttle or ThrottleEntry(policy=ThrottlePolicy.NONE)
         for key in keys_of(ThrottleEntry):
-            setattr(row, _throttle_column(key), getattr(throttle, key))
+            setattr(row, COLUMNS[key], getattr(throttle, key))
 
     def write(self, change: SectionChange[SiteEntry]) -> Site:
         """Write the site and its tokens."""
@@ -149,10 +149,6 @@ class SiteSection(LevelSection[SiteEntry, Site]):
                 setup = _setup_of(change.entry, purpose)
                 set_site_token(row, purpose=purpose, plain=plain, setup=setup, now=change.now)
         return row
-
-
-def _throttle_column(key: str) -> str:
-    return key if key.startswith("max_") else f"throttle_{key}"
 
 
 def tokens_of(entry: SiteEntry) -> Iterator[tuple[SiteTokenPurpose, str]]:

@@ -123,6 +123,7 @@ class SampleData:
             "site-state": {"state": "draining", "reason": "kernel update"},
             "ce-state": {"state": "draining", "reason": "kernel update"},
             "queue-state": {"state": "draining", "reason": "kernel update"},
+            "site-throttle": {"policy": "level0", "max_submitting_jobs": 50},
             "group-priority": {"priority": 6000, "reason": "more simulation"},
             "vo-pause": {"for_s": 3600, "reason": "storage is moved"},
             "limits": {"vo": self.vo.name, "job_type": "User", "running": 5},

@@ -60,6 +60,10 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
             "a state of a site, computing element or queue is not possible (admin, configuration file)",
             "correct state, reason or end",
         ),
+        "bad_throttle": (
+            "the policy of the throttle requires a setting that is missing, or its expression is not valid",
+            "correct the fields in `errors`",
+        ),
         "configuration": ("the configuration file is wrong (command `configure`)", "correct the named lines"),
         "damaged_archive": ("the archive cannot be read to its end", "pack it again"),
         "empty_filter": ("a bulk action without any criterion", "name at least one criterion"),

@@ -1,0 +1,92 @@
+"""Throttles of sites as people and programs set them: mistakes, consequences, and the entry in the security log."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from django.utils.text import capfirst
+
+from resources.domain.enums import ThrottlePolicy
+from resources.domain.throttle_conditions import flaw_of_expression
+from resources.domain.throttles import needed_by
+from resources.models import Site
+from resources.services.states import full_name
+from resources.services.throttles import COLUMNS, recompute
+from taskqueues.services.consequences import closes, of_expression, of_throttle
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import User
+from wms.accounts.security_log import record
+from wms.kernel.consequences import Consequence, require_confirmed
+from wms.kernel.db import database_now, transaction_required
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import change_in_words
+
+
+class ThrottleError(RejectedError):
+    """The policy of the throttle lacks a value, or its expression is not valid."""
+
+    code = "bad_throttle"
+
+
+def mistakes_in(columns: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield (column, sentence) for what is wrong with the settings of a throttle.
+
+    Args:
+        columns: settings by column of sites; one that is missing has no value.
+    """
+    policy = ThrottlePolicy(str(columns.get("throttle_policy") or ""))
+    for column in needed_by(policy, expression="throttle_requirements"):
+        if columns.get(column) in {None, ""}:
+            yield column, f"The policy {policy} requires this value."
+    expression = columns.get("throttle_requirements")
+    if expression and (flaw := flaw_of_expression(str(expression))):
+        yield "throttle_requirements", capfirst(flaw)
+
+
+def consequences_of(site: Site) -> Sequence[Consequence]:
+    """Return what the settings of a site's throttle stop at once; those that are stored already stop nothing.
+
+    Args:
+        site: with the new settings, before it is saved.
+    """
+    stored = Site.objects.filter(pk=site.pk).first()
+    if stored is not None and all(getattr(stored, column) == getattr(site, column) for column in COLUMNS.values()):
+        return ()
+    now = database_now()
+    was_open = stored is None or not closes(stored, now=now)
+    return [*of_throttle(site, was_open=was_open, now=now), *of_expression(site)]
+
+
+@transaction_required
+def set_throttle(site: Site, *, settings: Mapping[str, object], confirmed: Collection[str], by: User) -> None:
+    """Give a site other settings of its throttle, which apply to its last advertisement; *site* is updated too.
+
+    Args:
+        site: the site.
+        settings: all of them, by the names of COLUMNS; the present ones change nothing.
+        confirmed: sentences of consequences that are meant.
+        by: the acting user.
+
+    Raises:
+        ThrottleError: they are not valid.
+        ConfirmationNeededError: the site would get no jobs, and that is not confirmed.
+    """
+    before = Site.objects.select_for_update(of=("self",), no_key=True).get(pk=site.pk)
+    columns = {column: settings[name] for name, column in COLUMNS.items()}
+    name_of = {column: name for name, column in COLUMNS.items()}
+    if mistakes := {name_of[column]: [sentence] for column, sentence in mistakes_in(columns)}:
+        raise ThrottleError(" ".join(f"{name}: {words}" for name, (words,) in mistakes.items()), errors=mistakes)
+    for column, value in columns.items():
+        setattr(site, column, value)
+    changes: dict[str, object] = {
+        column: change_in_words(getattr(before, column), value)
+        for column, value in columns.items()
+        if getattr(before, column) != value
+    }
+    if not changes:
+        return
+    sentences = require_confirmed(consequences_of(site), confirmed)
+    site.save(update_fields=[*columns])
+    recompute(site)
+    if sentences:
+        changes["confirmed"] = [f"+{sentence}" for sentence in sentences]
+    kind = SecurityEventKind.CONFIGURATION_CHANGED
+    record(kind, actor=by, target=full_name(site), row=site, what="changed", changes=changes)
