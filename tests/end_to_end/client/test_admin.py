@@ -119,6 +119,31 @@ def test_limits_are_listed_added_changed_and_deleted(wms: Wms, own: RowsOfVO) ->
     assert json.loads(wms("admin", "limit", "99999", "--delete", "--json", code=1))["code"] == "not_found"
 
 
+def test_a_throttle_is_shown_and_changed_in_what_is_named(wms: Wms, own: RowsOfVO) -> None:
+    site = Site.objects.filter(pk=own.throttle.pk)
+    throttle = ("admin", "throttle", "busy.lhcb.org")
+    settings = ["site\tbusy.lhcb.org", "policy\tlevel0", "max_matches\t5", "max_submitting_jobs\t5"]
+    shown = wms(*throttle)
+    assert shown[:4] == settings
+    assert {"status\topen", "room\tcounted at the next match", "matched\t0"} <= {*shown}
+    change = (*throttle, "--policy", "level1", "--max-matches", "none", "--advertisement-s", "10m")
+    has = "busy.lhcb.org has the throttle level1."
+    assert wms(*change, "--dry-run")[0] == f"Nothing was changed. With the change: {has}"
+    assert site.get().throttle_policy == "level0"
+    assert wms(*change)[0] == has
+    changed = site.get()
+    assert (changed.throttle_policy, changed.max_matches, changed.max_jobs) == ("level1", None, 5)
+    assert changed.throttle_advertisement_s == 600
+    close = (*throttle, "--when-expired", "closed")
+    assert "The throttle closes the site busy.lhcb.org at once." in wms(*close, code=1)
+    assert {"status\tclosed"} < {*wms(*close, "--confirm")}
+    assert wms(*throttle, "--none")[0] == "busy.lhcb.org has no throttle."
+    assert json.loads("".join(wms(*throttle, "--json")))["now"] is None
+    assert (site.get().throttle_policy, site.get().max_jobs) == ("", 5)
+    assert "requirements: The policy custom requires" in wms(*throttle, "--policy", "custom", code=1)
+    assert "not allowed with argument" in wms(*throttle, "--none", "--policy", "custom", code=2)
+
+
 def test_a_vo_is_paused_and_goes_on(wms: Wms) -> None:
     paused = wms("admin", "pause", "lhcb", "--because", "storage is moved", "--for", "2h")
     assert paused[0].startswith("Matching for lhcb is paused until ")

@@ -1,8 +1,8 @@
-"""Actions of `wms admin` on what jobs get: states of places, shares, limits and pauses."""
+"""Actions of `wms admin` on what jobs get: states of places, shares, limits, throttles and pauses."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 
 from ..connection import Record
@@ -46,6 +46,15 @@ _SCOPE = {
     "job_type": "jobs of this type",
 }
 _BOUNDS = ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")
+_POLICIES = ("matches", "level0", "level1", "level2", "custom")
+#: {maximum of a throttle: what is counted}.
+_MAXIMA = {
+    "max_matches": "matches since the measurement",
+    "max_submitting_jobs": "jobs that the gateway is submitting",
+    "max_submitting_and_output_gathering_jobs": "jobs that it is submitting, or whose output it is gathering",
+    "max_jobs": "jobs at the site",
+}
+_SETTINGS = ("policy", *_MAXIMA, "requirements", "when_expired", "advertisement_s")
 
 
 # ---- States ----------------------------------------------------------------------------------------------------------
@@ -172,6 +181,58 @@ def _limit_in_words(limit: Record) -> str:
     return f"Limit {limit['id']} on {plain(limit['scope'])}: {plain(limit['room'])}."
 
 
+# ---- Throttles -------------------------------------------------------------------------------------------------------
+
+
+def _configure_throttle(parser: ArgumentParser) -> None:
+    parser.add_argument("site", metavar="SITE", help="name of the site; without options: show its throttle")
+    policy = parser.add_mutually_exclusive_group()
+    about = f"what is limited: {', '.join(_POLICIES)}"
+    policy.add_argument("--policy", choices=_POLICIES, metavar="POLICY", default=SUPPRESS, help=about)
+    about = "no throttle; its other settings are kept"
+    policy.add_argument("--none", dest="policy", action="store_const", const="none", default=SUPPRESS, help=about)
+    for name, about in _MAXIMA.items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=_maximum, metavar="N", default=SUPPRESS, help=f"{about}; none: no maximum")
+    about = "ClassAd expression of the policy custom"
+    parser.add_argument("--requirements", metavar="EXPRESSION", default=SUPPRESS, help=about)
+    about = "after the last advertisement has expired: count, the server counts its jobs; closed, no jobs start"
+    parser.add_argument(
+        "--when-expired", choices=("count", "closed"), metavar="count|closed", default=SUPPRESS, help=about
+    )
+    about = "time between two advertisements, such as 300 (seconds) or 5m"
+    parser.add_argument("--advertisement-s", type=seconds, metavar="TIME", default=SUPPRESS, help=about)
+    add_confirm(parser)
+
+
+def _throttle(options: Namespace, session: CommandSession) -> CommandOutput:
+    address = address_of("sites", options.site, "throttle")
+    throttle = session.server.get(address, expects="when_expired")
+    changes = {name: getattr(options, name) for name in _SETTINGS if name in options}
+    if not changes:
+        return CommandOutput(throttle, [_facts_of(throttle)])
+    body = {**{name: throttle[name] for name in _SETTINGS}, **changes, "dry_run": options.dry_run}
+    answer = send_confirmed(lambda sent: session.server.put(address, sent, expects="when_expired"), body, options)
+    policy = "no throttle" if answer["now"] is None else f"the throttle {plain(answer['policy'])}"
+    return CommandOutput(answer, [tried(options, f"{plain(answer['site'])} has {policy}."), _facts_of(answer)])
+
+
+def _facts_of(throttle: Record) -> Facts:
+    settings = [(name, throttle[name]) for name in ("site", *_SETTINGS)]
+    now = throttle["now"]
+    if now is None:
+        return Facts(settings)
+    names = ("why_closed", "room", "cur_matches", "matched", "advertised_at", "expires_at")
+    return Facts(
+        [*settings, ("status", "open" if now["accepting"] else "closed"), *((name, now[name]) for name in names)]
+    )
+
+
+def _maximum(text: str) -> int | None:
+    """Return a maximum of a command line."""
+    return None if text == "none" else whole_number(text)
+
+
 # ---- Pauses ----------------------------------------------------------------------------------------------------------
 
 
@@ -209,5 +270,6 @@ ACTIONS: Mapping[str, AdminAction] = {
     "allow": AdminAction("let a place take jobs and pilots again", _configure_place, _set_state),
     "priority": AdminAction("show the shares of a VO's groups, or change that of one", _configure_priority, _priority),
     "limit": AdminAction("list limits with their room; add, change or delete one", _configure_limit, _limit),
+    "throttle": AdminAction("show the throttle of a site, or change it", _configure_throttle, _throttle),
     "pause": AdminAction("pause matching for a VO, or let it go on", _configure_pause, _pause),
 }
