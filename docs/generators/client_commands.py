@@ -33,7 +33,9 @@ def command(name: str) -> str:
     """Return what a command does, its usage, and the table of its arguments."""
     parser = parser_of(name)
     others = [f"`wms {alias}`" for alias, meant in ALIASES.items() if meant == name]
-    about = as_sentence(ENTRIES[name].summary) + (f" Other name: {', '.join(others)}." if others else "")
+    about = as_sentence(ENTRIES[name].summary)
+    if others:
+        about += f" Other name{'s' if len(others) > 1 else ''}: {', '.join(others)}."
     parts = [about]
     for each in actions_below(parser) or [parser]:
         parts.append(f"Usage: `{_usage(each)}`")

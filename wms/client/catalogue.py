@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Account": {
         "login": Entry("login", "log in, and store the token for later commands"),
-        "logout": Entry("login", "revoke the token, and remove what login has stored"),
+        "logout": Entry("login", "revoke the token, and forget it"),
         "whoami": Entry("login", "show user, groups and roles"),
     },
     "Jobs": {
@@ -69,7 +69,16 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
 }
 ENTRIES: Mapping[str, Entry] = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 #: {other name of a command: its name}.
-ALIASES: Mapping[str, str] = {"status": "show", "explain": "why", "peek": "logs"}
+ALIASES: Mapping[str, str] = {
+    "status": "show",
+    "explain": "why",
+    "peek": "logs",
+    "ls": "list",
+    "ps": "list",
+    "cancel": "kill",
+    "rm": "delete",
+    "tail": "logs",
+}
 
 
 class CommandParser(ArgumentParser):

@@ -95,7 +95,7 @@ def help_text() -> str:
         lines += ["", f"{heading}:"]
         for name, entry in entries.items():
             others = [alias for alias, meant in ALIASES.items() if meant == name]
-            lines.append(f"  {', '.join([name, *others]):14}{entry.summary}")
+            lines.append(f"  {', '.join([name, *others]):18}{entry.summary}")
     return _HELP.format(sections="\n".join(lines))
 
 

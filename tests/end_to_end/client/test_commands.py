@@ -70,6 +70,8 @@ def test_a_user_logs_in_by_a_token_made_in_the_portal(live_server: LiveServer, t
     assert wms(*log_in, typed=f"{token}\n")["username"] == "bob"
     assert wms("whoami")["username"] == "bob"
     wms("logout")
+    assert live_server.url in wms("whoami", code=1)["detail"], "the next log-in is to the same server"
+    assert token not in (tmp_path / ".config" / "wms" / "login.json").read_text()
     assert wms(*log_in, typed=f"{token}\n", code=1)["code"] == "invalid_token"
 
 

@@ -40,7 +40,7 @@ def test_the_overview_links_each_command() -> None:
 def test_a_command_has_its_usage_arguments_and_other_name() -> None:
     text = command("logs")
     assert text.startswith(
-        "Show the last lines of a job's output. Other name: `wms peek`.\n\nUsage: `wms logs JOB [options]`"
+        "Show the last lines of a job's output. Other names: `wms peek`, `wms tail`.\n\nUsage: `wms logs JOB [options]`"
     )
     assert "| `--follow`, `-f` | Show new lines until the job has ended. |" in text
     assert "--json" not in text

@@ -129,12 +129,12 @@ def _nothing(_: ArgumentParser) -> None:
 
 
 def _logout(_: Namespace, session: CommandSession) -> CommandOutput:
-    """Revoke the token, and remove what the log-in has stored."""
+    """Revoke the token, and forget it; the next log-in is to the same server unless another is named."""
     server = session.server
     with suppress(ServerRefusedError):  # the token is not valid any more
         server.post(f"{API_V1}auth/revoke/")
     if not session.environment.get("WMS_TOKEN"):
-        credentials.file_of(session.environment).unlink(missing_ok=True)
+        credentials.store(Connection(server.url), insecure=False, environment=session.environment)
     return CommandOutput({"server": server.url}, [f"Logged out at {server.url}; the token is revoked."])
 
 
