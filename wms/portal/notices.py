@@ -11,11 +11,12 @@ from enum import StrEnum
 from typing import Final
 
 from django.urls import reverse
+from django.utils.text import capfirst
 
 from matching.queries.explain.unmatched import places_only_closed_for
 from resources.queries.places import ClosedPlace, closed_places
 from taskqueues.queries import required_places
-from wms.accounts.models import Group, User
+from wms.accounts.models import VO, Group, User
 from wms.accounts.oidc.configuration import providers
 from wms.accounts.services.people import people_who_wait
 from wms.jobs.queries.found_jobs import newest_at
@@ -35,6 +36,7 @@ _MOST_JOBS: Final = 100
 _MOST_TASK_QUEUES: Final = 100
 #: Read again when the configuration changes.
 _closed_places: Final[BriefMemo[list[ClosedPlace]]] = BriefMemo(kept_s=60)
+_paused: Final[BriefMemo[list[VO]]] = BriefMemo(kept_s=60)
 _beat: Final[BriefMemo[bool]] = BriefMemo(kept_s=revisions.SUMS_MAX_AGE_S)
 #: Number of people who wait for a user; with WMS_OIDC_PROVIDERS only.
 _waiting: Final[BriefMemo[int]] = BriefMemo(kept_s=5)
@@ -109,7 +111,19 @@ def _notices(user: User, *, vo_ids: frozenset[int], is_invited: bool, is_manager
         notices.append(Notice(kind=NoticeKind.WARNING, text=complaint))
     if not vo_ids and (is_invited or not is_manager):
         notices.append(_without_group(is_invited=is_invited))
-    return [*notices, *_of_people(user), *_of_places(user, vo_ids=vo_ids)]
+    return [*notices, *_of_pauses(vo_ids), *_of_people(user), *_of_places(user, vo_ids=vo_ids)]
+
+
+def _of_pauses(vo_ids: frozenset[int]) -> Sequence[Notice]:
+    """Return the notices of VOs for which matching is paused."""
+    configured, now = revisions.last_change(*revisions.configuration()), current_time()
+    paused = _paused.get(configured, lambda: list(VO.objects.exclude(paused_until=None).order_by("name")))
+    reasons = [vo.why_paused(now) for vo in paused if vo.pk in vo_ids]
+    return [
+        Notice(kind=NoticeKind.WARNING, text=f"{capfirst(why)}. Jobs wait until then; those that run go on.")
+        for why in reasons
+        if why
+    ]
 
 
 def _of_people(user: User) -> Sequence[Notice]:

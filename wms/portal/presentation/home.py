@@ -3,11 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from matching.queries.shares import GroupPortion
+from matching.queries.unmatched_counts import WaitReason
+from matching.queries.vo_standing import VOStanding
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.portal.presentation.statuses import Segment, badge_of, icon_of
@@ -16,6 +20,17 @@ from wms.portal.search import query_of
 
 #: Reasons of held jobs that are listed.
 _MOST_REASONS: Final = 5
+#: Sentences on what holds a VO back.
+_MOST_HOLDS: Final = 10
+_WAITING_FOR: Final[Mapping[WaitReason, str]] = MappingProxyType(
+    {
+        WaitReason.PILOT: "wait for a pilot",
+        WaitReason.LIMIT: "are held back by a limit",
+        WaitReason.CLOSED: "fit only where nothing starts now: a ban, a drain or a throttle",
+        WaitReason.NO_QUEUE: "fit no queue",
+        WaitReason.OWNER: "are of people who are suspended or have left their group",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +40,26 @@ class HeldRow:
     jobs: int
     reason: str
     url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRow:
+    """Waiting jobs of a VO with the same kind of reason."""
+
+    jobs: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VOView:
+    """A VO that the reader manages: what holds it back, and what its jobs wait for."""
+
+    name: str
+    holds: Sequence[str]
+    holds_beyond: int
+    waiting: Sequence[WaitingRow]
+    #: The page that explains why they wait.
+    why_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +103,18 @@ def strip_of(jobs: Mapping[str, int]) -> Strip:
             for status in JobStatus
             if status in jobs
         ],
+    )
+
+
+def vo_view(standing: VOStanding) -> VOView:
+    """Return a VO as it is shown."""
+    name = standing.vo.name
+    return VOView(
+        name=name,
+        holds=standing.holds[:_MOST_HOLDS],
+        holds_beyond=max(0, len(standing.holds) - _MOST_HOLDS),
+        waiting=[WaitingRow(jobs=jobs, words=_WAITING_FOR[reason]) for reason, jobs in standing.waiting.items()],
+        why_url=f"{reverse('portal:why')}?{urlencode({'q': f'vo:{name} owner:* status:waiting'})}",
     )
 
 

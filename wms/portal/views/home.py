@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from matching.queries.explain.unmatched import unmatched_jobs_of
 from matching.queries.shares import GroupPortion, portions_of
+from matching.queries.vo_standing import VOStanding, standings_of_vos
 from wms.accounts.models import User
 from wms.accounts.queries import groups_of
 from wms.jobs import queries
@@ -24,7 +25,7 @@ from wms.portal.live import live
 from wms.portal.notices import closed_for
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.failures import failures_view
-from wms.portal.presentation.home import held_rows, portion_texts, share_rows, strip_of
+from wms.portal.presentation.home import held_rows, portion_texts, share_rows, strip_of, vo_view
 from wms.portal.presentation.submission import row_of
 
 #: Submissions on the page.
@@ -33,13 +34,22 @@ NEWEST: Final = 10
 MOST_FAILED: Final = 500
 #: Held jobs whose reasons are counted.
 MOST_HELD: Final = 200
+#: By VOs that a user manages.
+_standings: Final[BriefMemo[Sequence[VOStanding]]] = BriefMemo(kept_s=revisions.SUMS_MAX_AGE_S)
 #: By VOs, configuration and counted usage.
 _portions: Final[BriefMemo[Mapping[int, GroupPortion]]] = BriefMemo(kept_s=300)
 
 
 def _revision(request: HttpRequest) -> Sequence[object]:
     user = signed_in(request)
-    return (*revisions.own_demand(user), _shares_shown(user), closed_for(revisions.visible_vos(user)))
+    managed = [(each.vo.pk, each.holds, each.waiting) for each in _managed(user)]
+    return (*revisions.own_demand(user), _shares_shown(user), closed_for(revisions.visible_vos(user)), managed)
+
+
+def _managed(user: User) -> Sequence[VOStanding]:
+    """Return the standings of the VOs that the user manages."""
+    vo_ids = revisions.scope_of(user).managed_vos
+    return _standings.get(vo_ids, lambda: standings_of_vos(vo_ids, now=database_now())) if vo_ids else ()
 
 
 def _shares_shown(user: User) -> Sequence[object]:
@@ -66,6 +76,7 @@ def home(request: HttpRequest) -> HttpResponse:
     unmatched = unmatched_jobs_of(user, now=database_now()) if waits else []
     held = newest_in_status(user, JobStatus.HELD, at_most=MOST_HELD) if holds else None
     context = {
+        "vos": [vo_view(each) for each in _managed(user)],
         "strip": strip_of(jobs),
         "submissions": [row_of(each) for each in newest],
         "failed": failed,

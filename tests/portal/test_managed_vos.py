@@ -1,0 +1,90 @@
+"""What a manager sees first: what holds the VO back, and what its jobs wait for; and the notice of a pause."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from resources.domain.enums import ResourceState
+from resources.models import Site
+from taskqueues.models import Limit
+from tests.factories import make_ce, make_group, make_job, make_queue, make_site, make_user
+from tests.portal.conftest import ClientOf
+from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.lifecycle import JobStatus
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def manager(client_of: ClientOf, vo: VO) -> Client:
+    return client_of(make_user(username="mallory", manages=[vo]))
+
+
+def text_of(client: Client) -> str:
+    return " ".join(client.get("/").content.decode().split())
+
+
+def paused(vo: VO) -> None:
+    vo.paused_until, vo.pause_reason = timezone.now() + timedelta(hours=2), "storage is <moved>"
+    vo.save()
+
+
+def test_nothing_holds_a_quiet_vo_back(manager: Client, vo: VO) -> None:
+    (shown,) = manager.get("/").context["vos"]
+    assert (shown.name, shown.holds, shown.waiting) == ("lhcb", [], [])
+    assert "Nothing holds its jobs back, and none waits." in text_of(manager)
+
+
+def test_a_pause_a_limit_a_throttle_and_a_ban_are_said(manager: Client, vo: VO, group: Group, alice: User) -> None:
+    paused(vo)
+    Limit.objects.create(group=group, running=0)
+    Limit.objects.create(vo=vo, running=100)  # has room
+    Limit.objects.create(group=make_group(name="atlas"), running=0)  # of another VO
+    site = Site.objects.get(name="LCG.CERN.ch")
+    Site.objects.filter(pk=site.pk).update(throttle_policy="matches", max_matches=0, throttle_when_expired="closed")
+    banned = make_site(name="LCG.CNAF.it", vos=[vo])
+    Site.objects.filter(pk=banned.pk).update(state=ResourceState.BANNED, state_reason="no power")
+    (shown,) = manager.get("/").context["vos"]
+    said = [sentence.partition(" until ")[0].partition(" may run")[0] for sentence in shown.holds]
+    assert said == [
+        "Matching for lhcb is paused",
+        "At most 0 jobs of the group lhcb_user",
+        "The throttle of LCG.CERN.ch is closed. The site has never advertised, and it stays closed",
+        "LCG.CNAF.it is banned: no power.",
+    ]
+    page = text_of(manager)
+    assert "Holds its jobs back" in page
+    assert "storage is &lt;moved&gt;" in page
+
+
+def test_waiting_jobs_of_all_users_are_counted_by_what_they_wait_for(
+    manager: Client, vo: VO, group: Group, alice: User
+) -> None:
+    make_queue(ce=make_ce(site=make_site(vos=[vo])), memory_mb=4000)
+    bob = make_user(username="bob", groups=[group])
+    for owner in (alice, bob):
+        make_job(owner=owner, group=group)
+    make_job(owner=bob, group=group, memory_mb=10**6)
+    other = make_group(name="atlas")
+    make_job(owner=make_user(groups=[other]), group=other)
+    (shown,) = manager.get("/").context["vos"]
+    assert [(row.jobs, row.words) for row in shown.waiting] == [(2, "wait for a pilot"), (1, "fit no queue")]
+    assert shown.why_url.startswith("/jobs/why/?q=vo%3Alhcb")
+    assert manager.get(shown.why_url).status_code == 200
+
+
+def test_others_see_no_such_part_and_everybody_of_the_vo_the_pause(
+    manager: Client, portal: Client, client_of: ClientOf, vo: VO, group: Group, alice: User
+) -> None:
+    make_job(owner=alice, group=group, status=JobStatus.RUNNING)
+    assert "is paused" not in text_of(portal)
+    paused(vo)
+    assert portal.get("/").context["vos"] == []
+    assert "Matching for lhcb is paused until" in text_of(portal)
+    assert "Jobs wait until then; those that run go on." in text_of(portal)
+    stranger = client_of(make_user(groups=[make_group(name="atlas")]))
+    assert "is paused" not in text_of(stranger)
+    VO.objects.filter(pk=vo.pk).update(paused_until=timezone.now() - timedelta(seconds=1))
+    assert "is paused" not in text_of(portal)
