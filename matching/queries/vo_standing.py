@@ -63,4 +63,5 @@ def _closed(vo: VO, places: Sequence[ClosedPlace], *, now: datetime) -> Iterator
     for place in places:
         if place.is_closed(now=now) and place.serves_one_of({vo.pk}):
             until = f" until {place.until:%Y-%m-%d %H:%M %Z}" if place.until else ""
-            yield f"{' / '.join(place.names)} is {place.state}{until}: {place.reason.rstrip('.')}."
+            reason = f": {place.reason.rstrip('.')}" if place.reason else ""
+            yield f"{' / '.join(place.names)} is {place.state}{until}{reason}."

@@ -49,6 +49,7 @@ class View:
 PAGES: Final = (
     Page(name="log-in", address="/accounts/login/", reader=Reader.NOBODY),
     Page(name="home", address="/"),
+    Page(name="home-manager", address="/", reader=Reader.OPERATOR),
     Page(name="jobs", address="/jobs/"),
     Page(name="jobs-none", address="/jobs/", reader=Reader.NEWCOMER),
     Page(name="job-done", address="/jobs/{done}/"),

@@ -74,7 +74,7 @@ def make_sample() -> Sample:
     group, production = make_group(name="lhcb_user", vo=vo), make_group(name="lhcb_prod", vo=vo, shares_jobs=True)
     alice = make_user(username=Reader.PHYSICIST, groups=[group, production], default_group=group)
     User.objects.filter(pk=alice.pk).update(email="alice@example.org", first_name="Alice", last_name="Liddell")
-    olga = make_user(username=Reader.OPERATOR, operator=True, superuser=True, staff=True)
+    olga = make_user(username=Reader.OPERATOR, operator=True, superuser=True, staff=True, manages=[vo])
     nora = make_user(username=Reader.NEWCOMER)
     wanda = make_user(username=Reader.WAITING)
     User.objects.filter(pk=wanda.pk).update(waits_since=now, first_name="Wanda", last_name="Winter")
