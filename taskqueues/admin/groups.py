@@ -21,8 +21,9 @@ from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts import services
 from wms.accounts.admin.people import MembershipInline
 from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin, VOLevelInline
-from wms.accounts.domain import MAX_OPEN_INVITATIONS, GroupProperty, SecurityEventKind
+from wms.accounts.domain import GroupProperty, SecurityEventKind
 from wms.accounts.models import Group, Invitation, Membership, User
+from wms.accounts.queries import to_add
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.forms import ChoiceListField, Column, GenericModelForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
@@ -56,7 +57,7 @@ class MemberInline(MembershipInline):
         """Keep the users who are in the VO of the page's group."""
         users = fields["user"]
         if isinstance(users, forms.ModelChoiceField) and isinstance(page, Group):
-            users.queryset = User.objects.filter(memberships__group__vo=page.vo_id).distinct()
+            users.queryset = to_add(page, by_operator=False)
 
 
 class InvitationForm(GenericModelForm[Invitation]):
@@ -65,12 +66,13 @@ class InvitationForm(GenericModelForm[Invitation]):
     def clean_username(self) -> str:
         """Refuse the name of a member, and more invitations than allowed."""
         username: str = User.normalize_username(self.cleaned_data["username"])
-        group, now = self.instance.group, current_time()
+        group = self.instance.group
         if Membership.objects.filter(group=group, user__username=username).exists():
             raise forms.ValidationError("This user is already a member of the group.")
-        if Invitation.objects.filter(group=group, expires_at__gt=now).count() >= MAX_OPEN_INVITATIONS:
-            sentence = f"The group has {MAX_OPEN_INVITATIONS} open invitations; withdraw some first."
-            raise forms.ValidationError(sentence)
+        try:
+            services.require_room(group, now=current_time())
+        except services.TooManyInvitationsError as error:
+            raise forms.ValidationError(error.detail) from error
         return username
 
 

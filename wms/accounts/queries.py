@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 
 from wms.accounts import sql
 from wms.accounts.domain import FAILURE_WINDOW, WAITED_DEVICE_PREFIX, Failure, Standing, digest_of
@@ -128,6 +128,34 @@ def recent_failures(*, name_digest: bytes, address: str, now: datetime) -> list[
         Failure(failed_at=failed_at, same_name=bytes(name) == name_digest, same_address=where == address)
         for failed_at, name, where in rows
     ]
+
+
+# ---- People whom managers see and change ----------------------------------------------------------------------------
+
+
+def is_in(vos: Collection[int]) -> Q:
+    """Return the condition of the users whom managers of *vos* see: the members of their groups."""
+    return Q(Exists(Membership.objects.filter(user=OuterRef("pk"), group__vo__in=vos)))
+
+
+def is_only_in(vos: Collection[int]) -> Q:
+    """Return the condition of the users whom managers of *vos* change: members in no other VO, without privileges."""
+    elsewhere = Membership.objects.filter(user=OuterRef("pk")).exclude(group__vo__in=vos)
+    powerless = Q(is_staff=False, is_superuser=False, operator=False, managed_vos__isnull=True)
+    return is_in(vos) & Q(~Exists(elsewhere)) & powerless
+
+
+def is_above(person: User, user: User) -> bool:
+    """Return whether *user* may not change *person* whatever else: only superusers change superusers."""
+    return person.is_superuser and not user.is_superuser
+
+
+def to_add(group: Group, *, by_operator: bool) -> QuerySet[User]:
+    """Return the users who are made members of a group without their consent (ADR 48).
+
+    Managers move those who are in its VO already; operators add anybody.
+    """
+    return User.objects.all() if by_operator else User.objects.filter(is_in([group.vo_id]))
 
 
 # ---- History of the configuration ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.forms import UserChangeForm as DjangoUserChangeForm
 from django.contrib.auth.models import Group as DjangoGroup
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Exists, Model, OuterRef, Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.forms import BaseInlineFormSet, ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -25,7 +25,7 @@ from django.utils.safestring import SafeString
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import ApiToken, Group, Membership, User, UserDN
-from wms.accounts.queries import is_member
+from wms.accounts.queries import is_above, is_in, is_member, is_only_in
 from wms.accounts.services import SuspendedError, issue_password_link, revoke_token
 from wms.accounts.services.second_factors import reset_second_factors
 from wms.kernel.admin.forms import GenericModelForm
@@ -186,17 +186,16 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
 
     def seen(self, vos: frozenset[int]) -> Q:
         """Return the members of the VOs' groups."""
-        return Q(Exists(Membership.objects.filter(user=OuterRef("pk"), group__vo__in=vos)))
+        return is_in(vos)
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the members in no other VO and without privileges."""
-        elsewhere = Membership.objects.filter(user=OuterRef("pk")).exclude(group__vo__in=vos)
-        powerless = Q(is_staff=False, is_superuser=False, operator=False, managed_vos__isnull=True)
-        return self.seen(vos) & Q(~Exists(elsewhere)) & powerless
+        return is_only_in(vos)
 
     def may(self, what: What, request: HttpRequest, row: Model | None = None) -> bool:
         """Return whether the user may do it; only superusers change superusers."""
-        if isinstance(row, User) and row.is_superuser and what in {"change", "delete"} and not _is_superuser(request):
+        user = request.user
+        if isinstance(row, User) and isinstance(user, User) and what in {"change", "delete"} and is_above(row, user):
             return False
         return super().may(what, request, row)
 

@@ -20,11 +20,13 @@ from wms.accounts.services.devices import (
 )
 from wms.accounts.services.invitations import (
     NoInvitationError,
+    TooManyInvitationsError,
     accept,
     decline,
     invite,
     leave,
     remove_expired_invitations,
+    require_room,
     withdraw,
 )
 from wms.accounts.services.log_in_delay import TooManyFailuresError
@@ -60,6 +62,7 @@ __all__ = [
     "NotAMemberError",
     "SuspendedError",
     "TooManyFailuresError",
+    "TooManyInvitationsError",
     "WrongCredentialsError",
     "accept",
     "acting_group",
@@ -79,6 +82,7 @@ __all__ = [
     "note_use",
     "remember_device",
     "remove_expired_invitations",
+    "require_room",
     "revoke_token",
     "revoke_tokens_of",
     "revoke_visible_token",

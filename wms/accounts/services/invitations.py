@@ -5,16 +5,33 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from wms.accounts.domain import SecurityEventKind
+from wms.accounts.domain import MAX_OPEN_INVITATIONS, SecurityEventKind
 from wms.accounts.models import Group, Invitation, Membership, User
 from wms.accounts.security_log import record
-from wms.kernel.errors import NotFoundError
+from wms.kernel.errors import ConflictError, NotFoundError
 
 
 class NoInvitationError(NotFoundError):
     """There is no such invitation, or not for this user, or it is no longer open."""
 
     code = "no_invitation"
+
+
+class TooManyInvitationsError(ConflictError):
+    """The group has as many open invitations as it may."""
+
+    code = "too_many_invitations"
+
+
+def require_room(group: Group, *, now: datetime) -> None:
+    """Return if *group* may have a further open invitation.
+
+    Raises:
+        TooManyInvitationsError: it has MAX_OPEN_INVITATIONS.
+    """
+    if Invitation.objects.filter(group=group, expires_at__gt=now).count() >= MAX_OPEN_INVITATIONS:
+        sentence = f"The group has {MAX_OPEN_INVITATIONS} open invitations; withdraw some first."
+        raise TooManyInvitationsError(sentence)
 
 
 @transaction.atomic

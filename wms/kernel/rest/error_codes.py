@@ -215,6 +215,7 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
             "report its status only",
         ),
         "too_many_gateways": ("the site has as many gateways as it may", "use the names of existing gateways"),
+        "too_many_invitations": ("the group has as many open invitations as it may", "withdraw some"),
         "too_many_outputs": ("too many different outputs were stored for the job", "store each once"),
         "too_many_tokens": ("the user has as many tokens as allowed", "revoke some in the portal"),
     },

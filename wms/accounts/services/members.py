@@ -1,0 +1,108 @@
+"""Members of groups and the suspension of people, as managers of VOs and operators change them (ADR 48)."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import Group, Invitation, Membership, User
+from wms.accounts.queries import is_above, is_only_in, to_add
+from wms.accounts.security_log import record
+from wms.accounts.services.invitations import invite, require_room, withdraw
+from wms.kernel.db import transaction_required
+from wms.kernel.errors import ForbiddenError, NotFoundError
+
+
+@transaction_required
+def put_into_group(group: Group, username: str, *, by: User, now: datetime) -> bool:
+    """Make a user a member of *group*, or invite the name; return whether the user is a member now.
+
+    A membership by claim becomes one that lasts. An invitation that is open stays.
+
+    NB: for a manager, no effect may show whether a name exists outside of the VO.
+
+    Args:
+        group: of a VO that *by* manages.
+        username: exact name.
+        by: the acting user.
+        now: the time of the change.
+
+    Raises:
+        TooManyInvitationsError: the group has as many open invitations as it may.
+    """
+    user = to_add(group, by_operator=by.is_operator).filter(username=username).first()
+    if user is None:
+        # An expired one would be kept, and could not be accepted.
+        Invitation.objects.filter(group=group, username=username, expires_at__lte=now).delete()
+        if not Invitation.objects.filter(group=group, username=username).exists():
+            require_room(group, now=now)
+        invite(group, username, by=by, now=now)
+        return False
+    membership, is_new = Membership.objects.get_or_create(user=user, group=group)
+    if not is_new and membership.confirmed_at is None:
+        return True
+    Membership.objects.filter(pk=membership.pk).update(by_claim_of=None, confirmed_at=None)
+    _record_member(group, f"{'+' if is_new else '~'}{user}", by=by)
+    return True
+
+
+@transaction_required
+def remove_from_group(group: Group, username: str, *, by: User, now: datetime) -> None:
+    """End the membership of a user in *group*, and withdraw an open invitation of the name.
+
+    Raises:
+        NotFoundError: the name is neither a member's nor invited.
+    """
+    membership = Membership.objects.select_related("user").filter(group=group, user__username=username).first()
+    invitation = Invitation.objects.filter(group=group, username=username, expires_at__gt=now).first()
+    if membership is None and invitation is None:
+        raise NotFoundError(f"{username} is neither a member of the group {group} nor invited to it.")
+    if membership is not None:
+        membership.delete()
+        _record_member(group, f"-{membership.user}", by=by)
+    if invitation is not None:
+        withdraw(invitation)
+
+
+def _record_member(group: Group, what: str, *, by: User) -> None:
+    """Write what the page of the group in the administration writes about its table of members."""
+    changes = {"memberships": [f"{what} in {group}"]}
+    kind = SecurityEventKind.RIGHTS_CHANGED
+    record(kind, actor=by, target=f"group {group}", row=group, what="changed", changes=changes)
+
+
+def require_changeable(person: User, *, by: User, vos: Collection[int] | None) -> None:
+    """Return if *by* may suspend and restore *person*.
+
+    Args:
+        person: a user whom *by* sees.
+        by: the acting user.
+        vos: the VOs that *by* manages; None: an operator.
+
+    Raises:
+        ForbiddenError: only an operator, or only a superuser, may.
+    """
+    if is_above(person, by):
+        raise ForbiddenError("Only superusers suspend and restore superusers.")
+    if vos is not None and not User.objects.filter(is_only_in(vos), pk=person.pk).exists():
+        raise ForbiddenError(f"{person} has privileges, or is also in a VO that you do not manage; ask an operator.")
+
+
+@transaction_required
+def set_suspended(person: User, *, suspended: bool, reason: str, by: User) -> None:
+    """Suspend *person*, or end the suspension; nothing is changed or recorded if that is so already.
+
+    Triggers end tokens, one-time links and sessions with a suspension; waiting jobs are not matched while it lasts, and
+    running jobs go on to their end (ADR 39).
+
+    Args:
+        person: the user; updated too.
+        suspended: whether the user is suspended from now on.
+        reason: for the security log; may be empty.
+        by: the acting user.
+    """
+    person.is_active = not suspended
+    if not User.objects.filter(pk=person.pk, is_active=suspended).update(is_active=person.is_active):
+        return
+    changes = {"is_active": person.is_active, **({"reason": reason} if reason else {})}
+    kind = SecurityEventKind.USER_SUSPENDED if suspended else SecurityEventKind.USER_RESTORED
+    record(kind, actor=by, target=f"user {person}", row=person, what="changed", changes=changes)
