@@ -267,6 +267,9 @@ WMS_SERVER_URL = env.str("WMS_SERVER_URL", default="http://127.0.0.1:8000")
 WMS_JOB_TOKEN_S = env.int("WMS_JOB_TOKEN_S", default=86400)
 #: Longest and default lifetime of a user's bearer token.
 WMS_USER_TOKEN_S = env.int("WMS_USER_TOKEN_S", default=30 * 24 * 3600)
+#: Age of a log-in, in seconds, up to which it is fresh: members and suspensions are changed over REST only by a token
+#: that was issued, or in a session in which the user has logged in or typed the password again, within this time.
+WMS_FRESH_LOG_IN_S = env.int("WMS_FRESH_LOG_IN_S", default=900)
 #: Lifetime of a one-time link by which a user sets a password; until then its holder can act as that user.
 WMS_PASSWORD_LINK_S = env.int("WMS_PASSWORD_LINK_S", default=3 * 24 * 3600)
 #: Lifetime of an invitation into a group, which only the invited user can accept.

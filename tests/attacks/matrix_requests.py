@@ -58,7 +58,7 @@ CASES: Final[Mapping[tuple[str, Reach], bool]] = {
 #: They send their token to every page, where nobody looks at it: neither a person's nor a machine's opens any.
 TRY_PAGES_BY_TOKEN: Final = frozenset({"superuser by token", "pilot"})
 #: Attributes of views of the API by which requests are authenticated and permitted.
-DECIDING: Final = ("authentication_classes", "permission_classes", "callers", "token_scope")
+DECIDING: Final = ("authentication_classes", "permission_classes", "callers", "token_scope", "needs_fresh_log_in")
 #: Of files that are sent, the contract wants a form.
 FORMS: Final = frozenset({"match-sandboxes", "sandboxes"})
 

@@ -57,6 +57,7 @@ def scene(db: None, settings: Settings, tmp_path: Path, monkeypatch: pytest.Monk
     settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
     # Pages of second factors stay open to whoever came to them, however long the requests before them took.
     settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 24 * 3600
+    settings.WMS_FRESH_LOG_IN_S = 24 * 3600  # likewise
     with scripted_provider(settings) as provider:
         yield make_scene(provider)
 

@@ -35,7 +35,7 @@ def _is_valid(lapsed: str) -> str:
 
 #: Valid tokens of users who are neither suspended nor wait to be admitted (``services.people.is_waiting``).
 _BEARER = f"""
-SELECT token.id, token.scope, token.last_used_at, {_columns(User, "bearer")}
+SELECT token.id, token.scope, token.created_at, token.last_used_at, {_columns(User, "bearer")}
   FROM accounts_apitoken AS token
   JOIN accounts_user AS bearer ON bearer.id = token.user_id
  WHERE token.digest = %s AND token.expires_at > %s AND token.revoked_at IS NULL AND bearer.is_active
@@ -108,6 +108,7 @@ class Bearer(NamedTuple):
     user: User
     token_id: int
     scope: TokenScope
+    issued_at: datetime
     last_used_at: datetime | None
 
 
@@ -116,8 +117,9 @@ def bearer_of(digest: bytes, *, now: datetime) -> Bearer | None:
     with connection.cursor() as cursor:
         cursor.execute(_BEARER, [digest, now, lapsed_before(now=now)])
         rows = cursor.fetchall()
-    for token_id, scope, last_used_at, *values in rows:
-        return Bearer(User.from_db(DEFAULT_DB_ALIAS, _USER, values), token_id, TokenScope(scope), last_used_at)
+    for token_id, scope, issued_at, last_used_at, *values in rows:
+        user = User.from_db(DEFAULT_DB_ALIAS, _USER, values)
+        return Bearer(user, token_id, TokenScope(scope), issued_at, last_used_at)
     return None
 
 

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from hashlib import sha256
@@ -21,6 +21,7 @@ from allauth.mfa.utils import decrypt
 from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest
+from rest_framework.request import Request
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
@@ -95,6 +96,22 @@ def lacks_second_factor(user: User) -> bool:
 def has_shown_second_factor(request: HttpRequest, user: User) -> bool:
     """Return whether *user* has proved a second factor in the session of *request*."""
     return any(record["method"] == _METHOD for record in get_authentication_records(request, user))
+
+
+def note_log_in_by_password(request: HttpRequest, user: User) -> None:
+    """Note in the session of *request* that *user* has just typed the password; a second factor may have to follow."""
+    record_authentication(request, user, "password")
+
+
+def last_log_in(request: HttpRequest | Request, user: User) -> datetime | None:
+    """Return when *user* last proved to be that user in the session of *request*: by a log-in, or again later."""
+    times = [record["at"] for record in get_authentication_records(request, user)]
+    return datetime.fromtimestamp(max(times), tz=UTC) if times else None
+
+
+def is_fresh(logged_in_at: datetime | None, *, now: datetime) -> bool:
+    """Return whether a log-in is fresh enough to give rights or to take them (WMS_FRESH_LOG_IN_S)."""
+    return logged_in_at is not None and now - logged_in_at <= timedelta(seconds=settings.WMS_FRESH_LOG_IN_S)
 
 
 def note_log_in_by_provider(request: HttpRequest, *, now: datetime) -> None:

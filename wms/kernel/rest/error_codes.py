@@ -145,6 +145,10 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         "black_hole": ("jobs fail fast on this host; it gets none for a while", "the pilot ends"),
         "csrf_failed": ("the CSRF token of the session is missing or wrong", "reload the page, or use a bearer token"),
         "forbidden": ("the caller is known and may not do this", "use the right account or token"),
+        "fresh_log_in_needed": (
+            "the change needs a log-in of the last minutes, and that of the token or session is older",
+            "log in again, and repeat it",
+        ),
         "https_required": ("this server accepts only https", "use https, and a new token: this one was sent in clear"),
         "insufficient_scope": (
             "the scope of the token does not include this",

@@ -14,6 +14,7 @@ from wms.accounts.models import User
 from wms.kernel.addresses import client_address
 from wms.kernel.clock import current_time
 from wms.kernel.errors import WmsError
+from wms.kernel.time_texts import duration
 from wms.portal.presentation.account import MAIL_IN_WORDS
 
 #: {scope: its label on the page}.
@@ -66,8 +67,9 @@ class NewTokenForm(forms.Form):
         help_text="Scope; choose the narrowest that is enough.",
     )
 
-    def __init__(self, data: Mapping[str, object] | None = None) -> None:
+    def __init__(self, data: Mapping[str, object] | None = None, *, is_log_in_fresh: bool) -> None:
         super().__init__(data)
+        self._is_log_in_fresh = is_log_in_fresh
         longest = longest_token_days()
         self.fields["days"] = forms.IntegerField(
             label="Valid for, days",
@@ -76,6 +78,14 @@ class NewTokenForm(forms.Form):
             initial=longest,
             help_text=f"At most {longest}. The token is valid until then, or until you revoke it.",
         )
+
+    def clean_scope(self) -> str:
+        """Refuse the configuration to a session of an older log-in: its new token would count as a fresh log-in."""
+        scope = str(self.cleaned_data["scope"])
+        if scope == TokenScope.ADMINISTER and not self._is_log_in_fresh:
+            age = duration(settings.WMS_FRESH_LOG_IN_S)
+            raise ValidationError(f"This scope needs a log-in of the last {age}: log out, log in, and make the token.")
+        return scope
 
 
 class MailForm(forms.Form):

@@ -28,7 +28,7 @@ from wms.accounts.models import User
 from wms.accounts.oidc.configuration import providers
 from wms.accounts.security_log import record
 from wms.accounts.services import people
-from wms.accounts.services.second_factors import has_second_factor
+from wms.accounts.services.second_factors import has_second_factor, is_fresh, last_log_in
 from wms.jobs.queries.amounts import amounts_of
 from wms.jobs.services import notices
 from wms.kernel.clock import current_time
@@ -167,7 +167,8 @@ def _overview(request: HttpRequest, form: MailForm, *, status: HTTPStatus = HTTP
 def tokens(request: HttpRequest) -> HttpResponse:
     """List the user's tokens, and make a new one, which is shown only once."""
     user, now, issued = signed_in(request), current_time(), None
-    form = NewTokenForm(request.POST if request.method == "POST" else None)
+    is_log_in_fresh = is_fresh(last_log_in(request, user), now=now)
+    form = NewTokenForm(request.POST if request.method == "POST" else None, is_log_in_fresh=is_log_in_fresh)
     if form.is_valid():
         values = form.cleaned_data
         try:
@@ -181,7 +182,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         except WmsError as error:
             form.add_error(None, error.detail)
         else:
-            form = NewTokenForm()
+            form = NewTokenForm(is_log_in_fresh=is_log_in_fresh)
     rows = queries.live_tokens(user, now=now).order_by("-pk")
     context = {"form": form, "tokens": rows, "issued": issued, "most_tokens": settings.WMS_MAX_TOKENS_PER_USER}
     return show(request, "portal/tokens.html", context)

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_http_methods
 from wms.accounts import services
 from wms.accounts.models import User
 from wms.accounts.oidc.configuration import providers
-from wms.accounts.services.second_factors import must_log_in_again
+from wms.accounts.services.second_factors import must_log_in_again, note_log_in_by_password
 from wms.kernel.clock import current_time
 from wms.portal.forms.log_in import LogInForm
 
@@ -45,6 +45,7 @@ class LogInView(LoginView):
         # A new session key: whoever knew the old one has no access to the new session.
         self.request.session.cycle_key()
         user = form.get_user()
+        note_log_in_by_password(self.request, user)
         response: HttpResponse = perform_login(self.request, user, redirect_url=self.get_success_url())
         remember_pending_log_in(self.request)
         remember_device(self.request, response)
