@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.db import transaction
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -13,7 +12,7 @@ from rest_framework.views import APIView
 from taskqueues.queries import GroupParts, parts_of_groups
 from taskqueues.services.priorities import set_priority
 from taskqueues.tasks import recalculate_changed_groups
-from wms.accounts.api.permissions import IsManager, require_manager, user_of
+from wms.accounts.api.permissions import IsManager, managed_group, user_of
 from wms.accounts.domain import MOST_PRIORITY, TokenScope
 from wms.accounts.models import Group
 from wms.kernel.after_commit import send_after_commit
@@ -64,7 +63,7 @@ class PriorityView(APIView):
     )
     def get(self, request: Request, name: str) -> Response:
         """Return the priority of a group of a VO that the caller manages."""
-        return Response(_answer(_group(request, name)))
+        return Response(_answer(managed_group(request, name)))
 
     @extend_schema(
         operation_id="groups_priority_set",
@@ -78,7 +77,7 @@ class PriorityView(APIView):
 
         A priority of 0, with which no job of the group starts, is refused until it is confirmed.
         """
-        values, group = PriorityIn.checked(request.data), _group(request, name)
+        values, group = PriorityIn.checked(request.data), managed_group(request, name)
         with transaction.atomic(durable=True):
             set_priority(
                 group,
@@ -94,13 +93,6 @@ class PriorityView(APIView):
             else:
                 send_after_commit(recalculate_changed_groups)
         return Response(answer)
-
-
-def _group(request: Request, name: str) -> Group:
-    user = user_of(request)
-    group = get_object_or_404(Group.objects.visible_to(user).select_related("vo"), name=name)
-    require_manager(group.vo, user)
-    return group
 
 
 def _answer(group: Group) -> dict[str, object]:

@@ -205,6 +205,12 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "PUT site-throttle": MANAGERS,
         "GET group-priority": MANAGERS,
         "PUT group-priority": MANAGERS,
+        "GET group-members": MANAGERS,
+        "PUT group-member": MANAGERS,
+        "DELETE group-member": MANAGERS,
+        "GET user-suspension": MANAGERS,
+        "PUT user-suspension": MANAGERS,
+        "DELETE user-suspension": MANAGERS,
         "GET limits": MANAGERS | OTHER_MANAGER,  # with those of the caller
         "POST limits": MANAGERS | OTHER_MANAGER,  # to whom the VO's name is an unknown one: 400
         "GET limit": MANAGERS,
@@ -306,6 +312,10 @@ OF_ADMINISTRATION: Final = frozenset(
         "PUT queue-state",
         "PUT site-throttle",
         "PUT group-priority",
+        "PUT group-member",
+        "DELETE group-member",
+        "PUT user-suspension",
+        "DELETE user-suspension",
         "POST limits",
         "PUT limit",
         "DELETE limit",

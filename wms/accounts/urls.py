@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from wms.accounts.api import history, oidc, pauses, views
+from wms.accounts.api import history, members, oidc, pauses, views
 
 urlpatterns: list[URLPattern] = [
     path("auth/token/", views.TokenView.as_view(), name="auth-token"),
@@ -14,6 +14,8 @@ urlpatterns: list[URLPattern] = [
     path("auth/me/", views.ProfileView.as_view(), name="auth-me"),
     path("auth/revoke/", views.RevokeView.as_view(), name="auth-revoke"),
     path("groups/", views.GroupListView.as_view(), name="groups"),
+    path("groups/<str:name>/members/", members.GroupMembersView.as_view(), name="group-members"),
+    path("groups/<str:name>/members/<str:username>/", members.GroupMemberView.as_view(), name="group-member"),
     path("history/", history.HistoryView.as_view(), name="history"),
     path("vos/<str:name>/pause/", pauses.PauseView.as_view(), name="vo-pause"),
 ]

@@ -2,7 +2,18 @@
 
 from django.urls import URLPattern, path
 
-from wms.jobs.api import accounting, actions, changes, eligible, failures, replicas, sandboxes, submissions, views
+from wms.jobs.api import (
+    accounting,
+    actions,
+    changes,
+    eligible,
+    failures,
+    replicas,
+    sandboxes,
+    submissions,
+    suspensions,
+    views,
+)
 
 urlpatterns: list[URLPattern] = [
     path("accounting/", accounting.AccountingView.as_view(), name="accounting"),
@@ -24,5 +35,6 @@ urlpatterns: list[URLPattern] = [
     path("submit-pools/eligible/", eligible.EligibleView.as_view(), name="submit-pools-eligible"),
     path("replicas/", replicas.ReplicaListView.as_view(), name="replicas"),
     path("replicas/remove/", replicas.ReplicaRemovalView.as_view(), name="replicas-remove"),
+    path("users/<str:username>/suspension/", suspensions.SuspensionView.as_view(), name="user-suspension"),
     path("sandboxes/", sandboxes.SandboxUploadView.as_view(), name="sandboxes"),
 ]

@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from django.shortcuts import get_object_or_404
 from rest_framework.exceptions import NotAuthenticated, PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from wms.accounts import queries
-from wms.accounts.models import VO, User
+from wms.accounts.models import VO, Group, User
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # NB: at run time a cycle, for the settings name IsUser
@@ -52,6 +53,19 @@ def require_manager(vo: VO, user: User) -> None:
     """
     if not VO.objects.managed_by(user).filter(pk=vo.pk).exists():
         raise PermissionDenied(f"Only managers of {vo} and operators may do this.")
+
+
+def managed_group(request: Request, name: str) -> Group:
+    """Return a group of a VO that the caller manages, with the VO.
+
+    Raises:
+        Http404: there is none of this name that the caller sees.
+        PermissionDenied: the caller does not manage its VO.
+    """
+    user = user_of(request)
+    group = get_object_or_404(Group.objects.visible_to(user).select_related("vo"), name=name)
+    require_manager(group.vo, user)
+    return group
 
 
 def managed_vos_of(user: User) -> frozenset[int] | None:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from django.conf import settings
-from django.db.models import Sum
+from django.db.models import Q, Sum
 from django.db.models.functions import TruncDate
 
 from wms.accounts.models import Group, User
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import CurrentJobCount, MadeToday, StoredBytes
 from wms.kernel.db import DatabaseNow
 
@@ -43,6 +43,15 @@ def waiting_jobs_of(owner: User) -> int:
         group__in=Group.objects.production()
     )
     return int(theirs.aggregate(sum=Sum("jobs"))["sum"] or 0)
+
+
+def leased_and_waiting(owner: User, *, seen_by: User) -> tuple[int, int]:
+    """Return the numbers of jobs of *owner* that pilots hold, and that wait, among those that *seen_by* sees."""
+    theirs = CurrentJobCount.objects.visible_to(seen_by).filter(owner=owner)
+    sums = theirs.aggregate(
+        leased=Sum("jobs", filter=Q(status__in=LEASED)), waiting=Sum("jobs", filter=Q(status__in=WAITING))
+    )
+    return int(sums["leased"] or 0), int(sums["waiting"] or 0)
 
 
 def stored_by(*, owner: int) -> StoredAmount:

@@ -1,0 +1,106 @@
+"""The suspension of a person over REST, with the jobs that it concerns."""
+
+from typing import Any
+
+from django.db import transaction
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from wms.accounts.api.permissions import IsManager, managed_vos_of, user_of
+from wms.accounts.domain import TokenScope
+from wms.accounts.models import User
+from wms.accounts.queries import is_in
+from wms.accounts.services.members import require_changeable, set_suspended
+from wms.jobs.queries.amounts import leased_and_waiting
+from wms.kernel.rest import ChangeIn, ReasonText, error_responses
+from wms.kernel.rest.audience import Audience
+
+
+class SuspensionIn(ChangeIn):
+    """A suspension."""
+
+    reason = ReasonText(max_length=200, default="", allow_blank=True, help_text="Reason, which the security log keeps.")
+
+
+class SuspensionOut(serializers.Serializer[Any]):
+    """Whether a person is suspended, and the jobs that this concerns, as far as the caller may see them."""
+
+    username = serializers.CharField(help_text="User name.")
+    suspended = serializers.BooleanField(
+        help_text="Whether the person may not log in; tokens and sessions have ended then."
+    )
+    running_jobs = serializers.IntegerField(help_text="Jobs that pilots hold; they go on to their end.")
+    waiting_jobs = serializers.IntegerField(
+        help_text="Jobs that wait, and are held or checked; none is matched while the person is suspended."
+    )
+
+
+class SuspensionView(APIView):
+    """The suspension of a person, for those who may change the person in the administration."""
+
+    permission_classes = (IsManager,)
+    token_scope = TokenScope.ADMINISTER
+    needs_fresh_log_in = True
+
+    @extend_schema(
+        operation_id="users_suspension",
+        summary="Show whether a person is suspended",
+        tags=[Audience.MANAGERS],
+        responses={200: SuspensionOut, **error_responses(401, 403, 404)},
+    )
+    def get(self, request: Request, username: str) -> Response:
+        """Return whether a person whom the caller may suspend is suspended."""
+        user = user_of(request)
+        return Response(_answer(_person(user, username), seen_by=user))
+
+    @extend_schema(
+        operation_id="users_suspension_set",
+        summary="Suspend a person: tokens and sessions end, and waiting jobs are not matched",
+        tags=[Audience.MANAGERS],
+        request=SuspensionIn,
+        responses={200: SuspensionOut, **error_responses(400, 401, 403, 404, 415, 429)},
+    )
+    def put(self, request: Request, username: str) -> Response:
+        """Suspend a member who is in no other VO and has no privileges; repeated, it changes nothing.
+
+        Operators suspend everybody but superusers. Running jobs go on to their end: kill them if they must stop.
+        """
+        values, user = SuspensionIn.checked(request.data), user_of(request)
+        person = _person(user, username)
+        with transaction.atomic(durable=True):
+            set_suspended(person, suspended=True, reason=values["reason"], by=user)
+            answer = _answer(person, seen_by=user)
+            transaction.set_rollback(values["dry_run"])
+        return Response(answer)
+
+    @extend_schema(
+        operation_id="users_suspension_end",
+        summary="End the suspension of a person",
+        tags=[Audience.MANAGERS],
+        responses={204: None, **error_responses(401, 403, 404, 429)},
+    )
+    def delete(self, request: Request, username: str) -> Response:
+        """Let the person log in again, and waiting jobs be matched; tokens stay revoked."""
+        user = user_of(request)
+        person = _person(user, username)
+        with transaction.atomic(durable=True):
+            set_suspended(person, suspended=False, reason="", by=user)
+        return Response(status=204)
+
+
+def _person(user: User, username: str) -> User:
+    vos = managed_vos_of(user)
+    people = User.objects.all() if vos is None else User.objects.filter(is_in(vos))
+    person = get_object_or_404(people, username=username)
+    require_changeable(person, by=user, vos=vos)
+    return person
+
+
+def _answer(person: User, *, seen_by: User) -> dict[str, object]:
+    running, waiting = leased_and_waiting(person, seen_by=seen_by)
+    values = {"username": person.username, "suspended": not person.is_active}
+    return dict(SuspensionOut({**values, "running_jobs": running, "waiting_jobs": waiting}).data)
