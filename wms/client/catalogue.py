@@ -59,9 +59,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "match-test": Entry("why", "show which jobs an offer would get, and why not the others; for managers"),
     },
     "Administration": {
-        "admin": Entry(
-            "admin", "administer sites, shares, limits, throttles, pauses, pilots and black holes; for managers"
-        ),
+        "admin": Entry("admin", "administer sites, shares, people, limits, pauses and pilots; for managers"),
     },
     "Shell": {
         "completion": Entry("completion", "print the completion of bash, zsh or fish"),

@@ -168,9 +168,14 @@ class Connection:
 
     def rows(self, path: str, *, query: Query | None = None) -> Iterator[Record]:
         """Yield the results of a list, page by page."""
+        for page in self.pages(path, query=query):
+            yield from page["results"]
+
+    def pages(self, path: str, *, query: Query | None = None) -> Iterator[Record]:
+        """Yield the pages of a list."""
         page = self.get(path, expects="results", query=query)
         while True:
-            yield from page["results"]
+            yield page
             if not page.get("next"):
                 return
             # Only the query of the next page is used: behind a proxy the server may have another address.

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from resources.models import Queue, Site
 from taskqueues.models import Limit
 from tests.admin.conftest import RowsOfVO, make_rows_of_vo
 from tests.factories import make_black_hole, make_group, make_user
-from wms.accounts.models import VO, ApiToken, Group
+from wms.accounts.models import VO, ApiToken, Group, User
 
 WMS = Path(__file__).resolve().parents[3] / "wms" / "client" / "wms"
 CLOSED = "No job of the group lhcb_user starts: a priority of 0 gives it no share. 1 job waits."
@@ -218,3 +219,45 @@ def test_a_token_without_the_scope_is_told_how_to_get_one(wms: Wms, live_server:
     refused = wms("admin", "pause", "lhcb", "--end", code=1)
     assert 'needs one with the scope "administer"' in refused
     assert "`wms login --scope administer`" in refused
+
+
+def test_members_are_listed_added_invited_and_removed_and_people_suspended(wms: Wms, own: RowsOfVO) -> None:
+    assert wms("admin", "member", "lhcb_prod") == []
+    add = ("admin", "member", "lhcb_prod", "lhcb_member")
+    added = "lhcb_member is a member of lhcb_prod."
+    assert wms(*add, "--dry-run") == [f"Nothing was changed. With the change: {added}"]
+    assert wms(*add) == [added]
+    invited = wms("admin", "member", "lhcb_prod", "nora")
+    assert invited == ["nora is invited to lhcb_prod, and becomes a member by accepting in the portal."]
+    member, invitation = wms("admin", "member", "lhcb_prod")
+    assert member.split("\t") == ["lhcb_member", "member", "manager", "", ""]
+    assert invitation.split("\t")[:4] == ["nora", "invited", "", ""]
+    listed = json.loads("".join(wms("admin", "member", "lhcb_prod", "--json")))
+    assert ([each["username"] for each in listed["members"]], len(listed["invitations"])) == (["lhcb_member"], 1)
+    for name in ("lhcb_member", "nora"):
+        remove = ("admin", "member", "lhcb_prod", name, "--remove")
+        removed = f"{name} is no longer a member of lhcb_prod, nor invited to it."
+        assert wms(*remove, "--dry-run") == [f"Nothing was changed. With the change: {removed}"]
+        assert wms(*remove) == [removed]
+        nobody = f"{name} is neither a member of the group lhcb_prod nor invited to it."
+        assert wms(*remove, code=1) == wms(*remove, "--dry-run", code=1) == f"wms: {nobody}"
+    assert "Name the user" in wms("admin", "member", "lhcb_prod", "--remove", code=2)
+
+    suspend = ("admin", "suspend", "lhcb_member", "--because", "stolen account")
+    suspended = (
+        "lhcb_member is suspended. Jobs that wait, and are not matched: 1; that run to their end: 1. "
+        "`wms kill owner:lhcb_member` ends all of them."
+    )
+    assert wms(*suspend, "--dry-run") == [f"Nothing was changed. With the change: {suspended}"]
+    assert User.objects.get(pk=own.member.pk).is_active
+    assert wms(*suspend) == [suspended]
+    restore = ("admin", "restore", "lhcb_member")
+    restored = "lhcb_member may log in again; jobs that can be matched again: 1."
+    assert wms(*restore, "--dry-run") == [f"Nothing was changed. With the change: {restored}"]
+    assert not User.objects.get(pk=own.member.pk).is_active
+    assert wms(*restore) == [restored]
+    assert User.objects.get(pk=own.member.pk).is_active
+
+    ApiToken.objects.update(created_at=timezone.now() - timedelta(minutes=16))
+    for command in (add, suspend, restore):
+        assert "log in again (`wms login --scope administer`)" in wms(*command, code=1)

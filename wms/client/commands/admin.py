@@ -7,11 +7,16 @@ from collections.abc import Mapping
 
 from ..errors import ServerRefusedError
 from ..terminal.text import plain
-from . import admin_history, admin_pilots, admin_policies
+from . import admin_history, admin_people, admin_pilots, admin_policies
 from .admin_changes import AdminAction
 from .command import Command, CommandOutput, CommandSession
 
-_ACTIONS: Mapping[str, AdminAction] = {**admin_policies.ACTIONS, **admin_pilots.ACTIONS, **admin_history.ACTIONS}
+_ACTIONS: Mapping[str, AdminAction] = {
+    **admin_policies.ACTIONS,
+    **admin_people.ACTIONS,
+    **admin_pilots.ACTIONS,
+    **admin_history.ACTIONS,
+}
 
 
 def _configure(parser: ArgumentParser) -> None:

@@ -1,0 +1,125 @@
+"""Actions of `wms admin` on people: members of groups, and suspensions."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+
+from ..connection import Record
+from ..errors import WrongUsageError
+from ..terminal.tables import ColumnKind, Table, TableColumn
+from ..terminal.text import plain
+from .admin_changes import AdminAction, add_reason, address_of, not_found, tried
+from .command import CommandOutput, CommandSession
+
+_MEMBERS = (
+    TableColumn("USER", importance=4),
+    TableColumn("STATUS", importance=3),
+    TableColumn("GIVEN BY", importance=2),
+    TableColumn("CONFIRMED", ColumnKind.MOMENT, importance=1),
+    TableColumn("EXPIRES", ColumnKind.MOMENT, importance=1),
+)
+
+
+# ---- Members ---------------------------------------------------------------------------------------------------------
+
+
+def _configure_member(parser: ArgumentParser) -> None:
+    parser.add_argument("group", metavar="GROUP", help="name of the group")
+    about = "user to make a member, or to invite; left out: list members and open invitations"
+    parser.add_argument("user", nargs="?", metavar="USER", help=about)
+    parser.add_argument("--remove", action="store_true", help="end the membership, or withdraw the invitation")
+
+
+def _member(options: Namespace, session: CommandSession) -> CommandOutput:
+    if options.user is None:
+        if options.remove:
+            raise WrongUsageError("Name the user whose membership --remove ends.")
+        return _listed(options, session)
+    if options.remove:
+        return _removed(options, session)
+    address = address_of("groups", options.group, "members", options.user)
+    answer = session.server.put(address, {"dry_run": options.dry_run}, expects="status")
+    user, group = plain(answer["username"]), plain(options.group)
+    sentence = f"{user} is a member of {group}."
+    if answer["status"] == "invited":
+        sentence = f"{user} is invited to {group}, and becomes a member by accepting in the portal."
+    return CommandOutput(answer, [tried(options, sentence)])
+
+
+def _listed(options: Namespace, session: CommandSession) -> CommandOutput:
+    listed = _members(options, session)
+    rows: list[list[object]] = [
+        [
+            each["username"],
+            "suspended" if each["suspended"] else "member",
+            each["given_by"],
+            each["confirmed_at"],
+            None,
+        ]
+        for each in listed["members"]
+    ]
+    rows += [[each["username"], "invited", None, None, each["expires_at"]] for each in listed["invitations"]]
+    empty = "The group has no members and no open invitations."
+    return CommandOutput(listed, [Table(_MEMBERS, rows, empty=empty)], rows="members")
+
+
+def _removed(options: Namespace, session: CommandSession) -> CommandOutput:
+    user, group = plain(options.user), plain(options.group)
+    if options.dry_run:
+        listed = _members(options, session)
+        if all(each["username"] != options.user for each in (*listed["members"], *listed["invitations"])):
+            raise not_found(f"{user} is neither a member of the group {group} nor invited to it.")
+    else:
+        session.server.delete(address_of("groups", options.group, "members", options.user))
+    sentence = f"{user} is no longer a member of {group}, nor invited to it."
+    return CommandOutput({"username": options.user, "status": None}, [tried(options, sentence)])
+
+
+def _members(options: Namespace, session: CommandSession) -> Record:
+    pages = [*session.server.pages(address_of("groups", options.group, "members"), query={"page_size": "1000"})]
+    members = [each for page in pages for each in page["results"]]
+    return {"members": members, "invitations": pages[-1]["invitations"]}
+
+
+# ---- Suspensions -----------------------------------------------------------------------------------------------------
+
+
+def _configure_person(parser: ArgumentParser) -> None:
+    parser.add_argument("user", metavar="USER", help="user name")
+
+
+def _configure_suspend(parser: ArgumentParser) -> None:
+    _configure_person(parser)
+    add_reason(parser, required=False)
+
+
+def _suspend(options: Namespace, session: CommandSession) -> CommandOutput:
+    body = {"dry_run": options.dry_run, **({} if options.because is None else {"reason": options.because})}
+    answer = session.server.put(_suspension_of(options), body, expects="suspended")
+    user, waiting, running = plain(answer["username"]), answer["waiting_jobs"], answer["running_jobs"]
+    kill = f" `wms kill owner:{user}` ends all of them." if running else ""
+    sentence = f"{user} is suspended. Jobs that wait, and are not matched: {waiting}; that run to their end: {running}."
+    return CommandOutput(answer, [tried(options, f"{sentence}{kill}")])
+
+
+def _restore(options: Namespace, session: CommandSession) -> CommandOutput:
+    address = _suspension_of(options)
+    answer = session.server.get(address, expects="suspended")
+    if not options.dry_run:
+        session.server.delete(address)
+    sentence = (
+        f"{plain(answer['username'])} may log in again; jobs that can be matched again: {answer['waiting_jobs']}."
+    )
+    return CommandOutput({**answer, "suspended": False}, [tried(options, sentence)])
+
+
+def _suspension_of(options: Namespace) -> str:
+    return address_of("users", options.user, "suspension")
+
+
+ACTIONS: Mapping[str, AdminAction] = {
+    "member": AdminAction("list the members of a group; add, invite or remove one", _configure_member, _member),
+    "suspend": AdminAction("suspend a person: no log-in, and no job is matched", _configure_suspend, _suspend),
+    "restore": AdminAction("end the suspension of a person", _configure_person, _restore),
+}
