@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 from django_filters import ChoiceFilter, FilterSet
 
 from wms.accounts.domain import SecurityEventKind
-from wms.accounts.models import VO, ConfigurationChange
+from wms.accounts.models import VO, ConfigurationChange, User
 from wms.kernel.filters import NameFilter, ZonedTimeFilter
 
 
@@ -25,6 +25,7 @@ class HistoryFilterSet(FilterSet):
     before = ZonedTimeFilter("at", lookup_expr="lt", help_text="Changes before this time.")
 
     def of_vo(self, events: QuerySet[ConfigurationChange], _: str, name: str) -> QuerySet[ConfigurationChange]:
-        """Return the events that concern the VO."""
-        vos = VO.objects.filter(name=name).values_list("pk", flat=True)
-        return events.filter(vo_ids__isnull=False, vo_ids__overlap=list(vos))
+        """Return the events that concern the VO; none of a VO that the caller does not manage."""
+        user = self.request.user if self.request is not None else None
+        vos = VO.objects.managed_by(user).filter(name=name) if isinstance(user, User) else VO.objects.none()
+        return events.filter(vo_ids__isnull=False, vo_ids__overlap=list(vos.values_list("pk", flat=True)))

@@ -178,12 +178,20 @@ class HistoryEntry:
     changes: Sequence[str]
 
 
-def history_of(row: Model) -> list[HistoryEntry]:
-    """Return the changes of a row, through any door, the newest first."""
-    # Uses index: security_event_by_row
+def history_of(row: Model, *, user: User) -> list[HistoryEntry]:
+    """Return the changes of a row, through any door, that *user* may see, the newest first."""
     row_type, row_id = identity_of(row)
-    events = ConfigurationChange.objects.filter(row_type=row_type, row_id=row_id)
-    return [history_entry(event) for event in events.order_by("-id")]
+    # Uses index: security_event_by_row
+    events, vos = history_for(user).filter(row_type=row_type, row_id=row_id), managed_names(user)
+    return [history_entry(event, vos=vos) for event in events.order_by("-id")]
+
+
+def first_change_of(row: Model) -> datetime | None:
+    """Return the time of the first change of a row that was recorded, whoever may see it."""
+    row_type, row_id = identity_of(row)
+    # Uses index: security_event_by_row
+    events = ConfigurationChange.objects.filter(row_type=row_type, row_id=row_id).exclude(row_type="")
+    return events.order_by("id").values_list("at", flat=True).first()
 
 
 def history_for(user: User) -> QuerySet[ConfigurationChange]:
@@ -195,10 +203,42 @@ def history_for(user: User) -> QuerySet[ConfigurationChange]:
     return ConfigurationChange.objects.filter(vo_ids__isnull=False, vo_ids__overlap=vos)
 
 
-def history_entry(event: ConfigurationChange) -> HistoryEntry:
-    """Return an event in words."""
-    changed = event.facts.get("changes")
-    facts = {name: value for name, value in event.facts.items() if name not in _NOT_CHANGED and value not in (None, "")}
+def managed_names(user: User) -> frozenset[str] | None:
+    """Return the names of the VOs that *user* manages; None: an operator, who manages all."""
+    return None if user.is_operator else frozenset(user.managed_vos.values_list("name", flat=True))
+
+
+def facts_for(event: ConfigurationChange, *, vos: Collection[str] | None) -> Mapping[str, object]:
+    """Return the facts of an event without what concerns only VOs that the reader does not manage.
+
+    Args:
+        event: that the reader may see.
+        vos: names of the VOs that the reader manages; None: an operator.
+    """
+    facts: dict[str, object] = event.facts
+    changes = facts.get("changes")
+    if vos is None or not isinstance(changes, Mapping):
+        return facts
+    return {**facts, "changes": {name: _seen(name, value, vos=vos) for name, value in changes.items()}}
+
+
+def _seen(name: str, value: object, *, vos: Collection[str]) -> object:
+    """Return the part of a change that concerns the VOs; what else was changed is not said."""
+    seen: object = value
+    if name == "vos" and isinstance(value, list):
+        seen = [each for each in value if str(each)[1:] in vos]
+    elif name == "vo_parameters" and isinstance(value, Mapping):
+        seen = {vo: values for vo, values in value.items() if vo in vos}
+    elif name in {"vo_parameters", "storage_elements"}:
+        seen = None
+    return seen or "changed"
+
+
+def history_entry(event: ConfigurationChange, *, vos: Collection[str] | None) -> HistoryEntry:
+    """Return an event in words, as ``facts_for`` the reader."""
+    seen = facts_for(event, vos=vos)
+    changed = seen.get("changes")
+    facts = {name: value for name, value in seen.items() if name not in _NOT_CHANGED and value not in (None, "")}
     what = [] if event.facts.get("what") in (None, "changed") else [str(event.facts["what"])]
     return HistoryEntry(
         at=event.at,

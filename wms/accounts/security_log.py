@@ -20,7 +20,7 @@ from django.http import HttpRequest
 from rest_framework.request import Request
 
 from wms.accounts.domain import OF_CONFIGURATION, REFUSALS, SecurityEventKind
-from wms.accounts.models import SecurityEvent, User, concerned_vo_ids, identity_of
+from wms.accounts.models import VO, SecurityEvent, User, concerned_vo_ids, identity_of
 from wms.kernel.addresses import address_block, client_address
 from wms.kernel.callers import current_command, current_request
 from wms.kernel.clock import current_time
@@ -69,7 +69,7 @@ class _Event:
         return cls(
             row_type=row_type,
             row_id=row_id,
-            vo_ids=concerned_vo_ids(row),
+            vo_ids=_concerned(row, facts),
             kind=kind,
             actor_id=actor.pk if isinstance(actor, User) else None,
             actor_name=escaped(actor.username if isinstance(actor, User) else actor)[:150],
@@ -77,6 +77,20 @@ class _Event:
             target=safe_text(target),
             facts=safe_facts(facts),
         )
+
+
+def _concerned(row: Model | None, facts: Mapping[str, object]) -> tuple[int, ...] | None:
+    """Return the VOs that a row concerns, and those that it concerned before its VOs were changed."""
+    vo_ids, changes = concerned_vo_ids(row), facts.get("changes")
+    changed = changes.get("vos") if facts.get("what") == "changed" and isinstance(changes, Mapping) else None
+    if vo_ids is None or not isinstance(changed, list):
+        return vo_ids
+    added, removed = ({str(name)[1:] for name in changed if str(name)[0] == sign} for sign in "+-")
+    vos = row.vos.all()  # type: ignore[union-attr]  # a row whose VOs were changed has some
+    before = {vo.name for vo in vos} - added | removed
+    # A row that served no VO by name served all.
+    served = VO.objects.filter(name__in=before) if before else VO.objects.all()
+    return tuple({*vo_ids, *served.values_list("pk", flat=True)})
 
 
 def record(

@@ -12,6 +12,7 @@ from taskqueues.models import Limit
 from taskqueues.services.limits import name_of
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.security_log import record
+from wms.accounts.services.members import record_member
 from wms.configuration.entries import as_written
 from wms.configuration.plan import Plan, StoredConfiguration
 from wms.configuration.sections import AnyChange, AnySection
@@ -34,7 +35,7 @@ _KINDS: Final[Mapping[str, Mapping[str, SecurityEventKind]]] = MappingProxyType(
 #: Keys whose values may be secrets, beside those that are: only their names, or that they changed, are recorded.
 _PRIVATE: Final = frozenset({"options", "url"})
 #: What a new row does not have.
-_NOTHING: Final[tuple[object, ...]] = (None, "", [], {}, False)
+_NOTHING: Final[tuple[object, ...]] = (None, "", [], {})
 #: Keys that services record which the sections call.
 _RECORDED_ELSEWHERE: Final = frozenset({"status", "tokens"})
 
@@ -56,10 +57,25 @@ def record_changes(new_plan: Plan, *, database: StoredConfiguration) -> None:
     for section, change in new_plan.changes:
         row = section.rows[change.identity]
         changed = dict(_kinds_of(section, change, database=database))
-        for kind in dict.fromkeys(changed.values()):
-            keys = sorted(key for key, of_kind in changed.items() if of_kind is kind)
-            what = "added" if change.is_new else "changed"
-            record(kind, target=_target(row), row=row, what=what, changes=_shown(section, change, keys))
+        what = "added" if change.is_new else "changed"
+        by_kind = {
+            kind: sorted(key for key in changed if changed[key] is kind)
+            for kind in [changed[key] for key in sorted(changed)]
+        }
+        shown = {kind: _shown(section, change, keys) for kind, keys in by_kind.items()}
+        for kind in [kind for kind in shown if shown[kind]] or list(shown)[:1]:
+            record(kind, target=_target(row), row=row, what=what, changes=shown[kind])
+        if section is database.users and "groups" in change.changed:
+            _record_members(section, change, database=database)
+
+
+def _record_members(section: AnySection, change: AnyChange, *, database: StoredConfiguration) -> None:
+    """Write to the history of each group that the user was put into or taken from it."""
+    stored = section.entries.get(change.identity)
+    (username,) = change.identity
+    for name in changed_names(getattr(stored, "groups", None), change.entry.groups) or []:
+        group = database.groups.rows[name[1:],]
+        record_member(group, f"{name[0]}{username}")
 
 
 def _load_vos(new_plan: Plan) -> None:
@@ -100,9 +116,11 @@ def _shown(section: AnySection, change: AnyChange, keys: list[str]) -> dict[str,
     shown: dict[str, object] = {}
     for key in keys:
         before, after = as_written(getattr(stored, key, None)), as_written(getattr(change.entry, key))
+        if stored is None and (after is False or after in _NOTHING):
+            continue
         if key in section.record.secrets:
             shown[key] = "changed"
-        elif before != after and (stored is not None or after not in _NOTHING):
+        elif before != after:
             has_values = section.record.noun != "user" and key not in _PRIVATE
             shown[key] = _change_of(before, after, has_values=has_values)
     return shown

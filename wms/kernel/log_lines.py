@@ -23,7 +23,7 @@ MAX_TEXT: Final = 200
 #: Items of a list, or names of an object, that are shown.
 MAX_ITEMS: Final = 50
 _SECRET_NAME: Final = re.compile(
-    r"passw|secret|token|credential|authorization|cookie|csrf|session|private|(^|_)key($|_)"
+    r"passw|secret|token|credential|authorization|cookie|csrf|session|private(?!_fraction)|(^|_)key($|_)"
 )
 _SECRET_TEXT: Final = re.compile(
     r"""

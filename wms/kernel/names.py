@@ -1,12 +1,15 @@
 """Names in sentences: suggestions for mistyped names, shortened lists, and numbers."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from unicodedata import category, normalize
 
 #: Names listed in a sentence; the rest are counted.
 MOST_LISTED = 5
+#: Names of an object or a list, and characters of a value, that the history keeps: the security log cuts longer ones.
+MOST_IN_HISTORY = 45
+LONGEST_IN_HISTORY = 90
 #: Unicode's categories of controls, formats, lone surrogates, and separators of lines and paragraphs.
 _NOT_IN_ONE_LINE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 #: Characters between names; a name holds none of them.
@@ -91,15 +94,27 @@ def values_in_words(before: object, after: object) -> object:
     """Return an old and a new value without secrets for the history.
 
     Returns:
-        Of objects {name: old and new value} of the names that differ; of lists the added and removed names ("+a",
-        "-b"); of anything else the old and the new value, such as "1000 → 6000".
+        Of objects {name: old and new value} of the names that differ, and so of objects in them, so that the log masks
+        what is secret by its name; of lists the added and removed names ("+a", "-b"); of anything else the old and the
+        new value, such as "1000 → 6000".
     """
-    if isinstance(after, Mapping):
-        old = before if isinstance(before, Mapping) else {}
-        differing = sorted(name for name in {*old, *after} if old.get(name) != after.get(name))
-        return {name: change_in_words(old.get(name), after.get(name)) for name in differing}
+    if isinstance(after, Mapping) or (isinstance(before, Mapping) and after is None):
+        old, new = (value if isinstance(value, Mapping) else {} for value in (before, after))
+        differing = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+        shown = {name: _inner_in_words(old.get(name), new.get(name)) for name in differing[:MOST_IN_HISTORY]}
+        return {**shown, **_rest(differing)}
     names = changed_names(before, after)
-    return change_in_words(before, after) if names is None else names
+    return change_in_words(before, after) if names is None else [*names[:MOST_IN_HISTORY], *_rest(names).values()]
+
+
+def _inner_in_words(before: object, after: object) -> object:
+    is_object = isinstance(before, Mapping) or isinstance(after, Mapping)
+    return values_in_words(before, after) if is_object else change_in_words(before, after)
+
+
+def _rest(names: Sequence[str]) -> dict[str, str]:
+    more = len(names) - MOST_IN_HISTORY
+    return {"…": f"and {more} more"} if more > 0 else {}
 
 
 def changed_names(before: object, after: object) -> list[str] | None:
@@ -122,7 +137,8 @@ def _value_in_words(value: object) -> str:
         return "none"
     if isinstance(value, float):
         return in_full(value)
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return text if len(text) <= LONGEST_IN_HISTORY else f"{text[: LONGEST_IN_HISTORY - 1]}…"
 
 
 def separated(names: str) -> list[str]:

@@ -62,4 +62,4 @@ def changes_of(kind: str = "configuration.changed") -> list[tuple[str, str, Any]
 
 def history_of(row: Model) -> list[str]:
     """Return the lines of the row's history, those of the oldest change first."""
-    return [line for entry in reversed(queries.history_of(row)) for line in entry.changes]
+    return [line for entry in reversed(queries.history_of(row, user=User(operator=True))) for line in entry.changes]

@@ -13,7 +13,7 @@ from resources.models import Site
 from tests.admin.conftest import RowsOfVO, change, changelist
 from tests.admin.test_resources import of_site
 from tests.api.administration.conftest import Administration, history_of
-from tests.factories import make_site, make_user
+from tests.factories import make_site, make_storage_element, make_user
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import ConfigurationChange, SecurityEvent
 from wms.accounts.security_log import record, remove_old
@@ -105,7 +105,11 @@ def test_managers_see_the_changes_of_their_vos_only(administration: Administrati
     targets = [target for _, target in seen(administration.manager)]
     assert targets == ["own limit", "own pilot", "site for all", "shared site", "own group"]
     assert len(seen(administration.operator)) == 7
-    assert seen(administration.manager, vo="atlas") == [("olga", "site for all"), ("olga", "shared site")]
+    # Nothing shows whether there is a VO that the caller does not manage.
+    assert seen(administration.manager, vo="atlas") == seen(administration.manager, vo="nosuch") == []
+    assert seen(administration.operator, vo="atlas") == [
+        ("olga", "site for all"), ("olga", "shared site"), ("olga", "other queue")
+    ]  # fmt: skip
     assert seen(administration.manager, target="own group") == [("olga", "own group")]
     assert seen(administration.manager, who="mallory") == []
     assert "address" not in administration.manager.get(ADDRESS).json()["results"][0]
@@ -120,6 +124,78 @@ def test_the_page_of_managers_has_what_concerns_them(administration: Administrat
     assert "network is moved" not in page
     assert "127.0.0.1" not in page
     assert browser_of(bob).get(changelist(SecurityEvent)).status_code == 403
+
+
+def changes_seen(client: Any) -> list[dict[str, Any]]:
+    return [each["facts"]["changes"] for each in client.get(ADDRESS).json()["results"] if "changes" in each["facts"]]
+
+
+def test_what_belongs_to_other_vos_at_a_shared_site_is_not_shown(administration: Administration) -> None:
+    own, other = administration.own, administration.other
+    shared = make_site(name="shared.org", vos=[own.vo, other.vo])
+    make_storage_element(name="ATLAS-SE", vos=[other.vo])
+    SecurityEvent.objects.all().delete()
+    parameters = "atlas: {Queue: top, db_password: hunter2}, lhcb: {Queue: low, db_password: hunter3}"
+    apply(f"sites: [{{name: shared.org, vo_parameters: {{{parameters}}}, storage_elements: [ATLAS-SE]}}]")
+    lhcb = {"Queue": "low", "db_password": "[masked]"}
+    assert changes_seen(administration.manager) == [
+        {"vo_parameters": {"lhcb": lhcb}},
+        {"storage_elements": "changed"},
+    ]
+    assert changes_seen(administration.operator)[0] == {
+        "vo_parameters": {"atlas": {"Queue": "top", "db_password": "[masked]"}, "lhcb": lhcb}
+    }
+    bob = browser_of(make_user(username="bob", staff=True, manages=[own.vo]))
+    pages = (reverse("admin:resources_site_history", args=[shared.pk]), changelist(ConfigurationChange))
+    for page in (bob.get(address).content.decode() for address in pages):
+        assert "Queue: low" in page
+        assert not [text for text in ("ATLAS-SE", "Queue: top", "hunter", "atlas") if text in page]
+
+
+def test_a_manager_sees_that_a_site_left_and_nothing_of_its_time_elsewhere(administration: Administration) -> None:
+    moved = make_site(name="moved.org", vos=[administration.own.vo])
+    SecurityEvent.objects.all().delete()
+    apply("sites: [{name: moved.org, vos: [atlas]}]")
+    administration.operator.put("/api/v1/sites/moved.org/state/", {"state": "banned", "reason": "affair of atlas"})
+    assert changes_seen(administration.manager) == [{"vos": ["-lhcb"]}]
+    apply("sites: [{name: moved.org, vos: [lhcb]}]")
+    assert changes_seen(administration.manager) == [{"vos": ["+lhcb"]}, {"vos": ["-lhcb"]}]
+    bob = browser_of(make_user(username="bob", staff=True, manages=[administration.own.vo]))
+    page = bob.get(reverse("admin:resources_site_history", args=[moved.pk])).content.decode()
+    assert "vos: -lhcb" in page
+    assert "affair of atlas" not in page
+
+
+def test_zero_is_a_value_and_what_a_new_row_does_not_have_is_left_out(administration: Administration) -> None:
+    SecurityEvent.objects.all().delete()
+    apply(
+        "groups: [{name: lhcb_zero, vo: lhcb, priority: 0}]\n"
+        "limits: [{scope: {group: lhcb_user}, running: 0}]\n"
+        "storage_elements: [{name: LHCB-SE, url: 'https://se.example.org', vos: [lhcb]}]"
+    )
+    changes = changes_seen(administration.manager)
+    assert {"name": "lhcb_zero", "priority": "0", "vo": "lhcb"} in changes
+    assert {"running": "0", "scope": {"group": "lhcb_user"}} in changes
+    assert not [change for change in changes if not change or "credential" in change]
+
+
+def test_a_long_change_keeps_both_values(administration: Administration) -> None:
+    for letter in "ab":
+        administration.manager.put("/api/v1/vos/lhcb/pause/", {"for_s": 60, "reason": letter * 195})
+    reason = changes_seen(administration.manager)[0]["pause_reason"]
+    assert reason == f"{'a' * 89}… → {'b' * 89}…"
+    many = ", ".join(f"P{number:02}: 1" for number in range(60))
+    apply(f"sites: [{{name: lhcb.org, parameters: {{{many}}}}}]")
+    parameters = changes_seen(administration.manager)[0]["parameters"]
+    assert (len(parameters), parameters["…"]) == (46, "and 15 more")
+
+
+def test_a_membership_is_in_the_history_of_its_group_through_each_door(administration: Administration) -> None:
+    group = administration.own.group
+    apply("users: [{username: carol, groups: [lhcb_user]}]")
+    apply("users: [{username: carol, groups: []}]")
+    lines = [line for line in history_of(group) if line.startswith("memberships")]
+    assert lines == ["memberships: +carol in lhcb_user", "memberships: -carol in lhcb_user"]
 
 
 def test_parameters_of_a_site_are_in_its_history_with_old_and_new_values(administration: Administration) -> None:

@@ -1,5 +1,6 @@
 """Admin pages of users and their tokens."""
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,9 +28,10 @@ from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import ApiToken, Group, Membership, User, UserDN
 from wms.accounts.queries import is_above, is_in, is_member, is_only_in
 from wms.accounts.services import SuspendedError, issue_password_link, revoke_token
+from wms.accounts.services.members import record_member
 from wms.accounts.services.second_factors import reset_second_factors
 from wms.kernel.admin.forms import GenericModelForm
-from wms.kernel.admin.rights import EVERYTHING, What
+from wms.kernel.admin.rights import EVERYTHING, Recorded, What
 from wms.kernel.clock import current_time
 from wms.kernel.compression import without_compression
 
@@ -238,6 +240,14 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         if not self.sees_all(request):
             raise PermissionDenied
         return super().history_view(request, object_id, extra_context)
+
+    def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
+        """Write the action to the security log, and memberships to the history of their groups."""
+        super().record(request, row, what, changes)
+        memberships = changes.get("memberships")
+        for membership in memberships if isinstance(memberships, list) else ():
+            user, _, group = str(membership).rpartition(" in ")
+            record_member(Group.objects.get(name=group), user)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
         """Return the read-only fields."""

@@ -1,6 +1,7 @@
 """Rights on admin pages: operators, and managers of VOs."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import ClassVar, TypeVar
 from weakref import WeakKeyDictionary
@@ -11,7 +12,7 @@ from django.http import HttpRequest
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Membership, User
-from wms.accounts.queries import HistoryEntry, history_of
+from wms.accounts.queries import HistoryEntry, first_change_of, history_of
 from wms.accounts.security_log import record
 from wms.kernel.admin.pages import ReadOnlyAdmin, RowLevelAdmin, RowLevelInline
 from wms.kernel.admin.rights import Recorded, RowRights
@@ -57,9 +58,13 @@ class VORights(RowRights):
         """Return the name of a row of a table on the page, for the security log."""
         return f"{row.user} in {row.group}" if isinstance(row, Membership) else str(row)
 
-    def history_of(self, row: Model) -> Sequence[HistoryEntry]:
-        """Return the changes of a row, through any door, the newest first."""
-        return history_of(row)
+    def history_of(self, request: HttpRequest, row: Model) -> Sequence[HistoryEntry]:
+        """Return the changes of a row, through any door, that the user may see, the newest first."""
+        return history_of(row, user=request.user) if isinstance(request.user, User) else []
+
+    def first_change_of(self, row: Model) -> datetime | None:
+        """Return the time since when the changes of a row are recorded."""
+        return first_change_of(row)
 
     def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
         """Write the user's action to the security log: one event for each kind, with the changes of that kind."""

@@ -3,15 +3,16 @@
 from datetime import timedelta
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import CharField, Q, QuerySet, Value
 from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
-from wms.accounts.models import ConfigurationChange, SecurityEvent
-from wms.accounts.queries import history_entry
+from wms.accounts.models import ConfigurationChange, SecurityEvent, User
+from wms.accounts.queries import history_entry, managed_names
 from wms.kernel.clock import current_time
 
 #: Choices of the filter by time: {days: label}.
@@ -79,8 +80,11 @@ class HistoryAdmin(VOLevelLedger[ConfigurationChange]):
     readonly_fields = ("change",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ConfigurationChange]:
-        """Return the events about rows."""
-        return super().get_queryset(request).exclude(row_type="")
+        """Return the events about rows; each knows whose page it is on (``seen_by``, as in ``facts_for``)."""
+        user = request.user
+        names = managed_names(user) if isinstance(user, User) else frozenset()
+        seen_by = Value(None if names is None else sorted(names), output_field=ArrayField(CharField()))
+        return super().get_queryset(request).exclude(row_type="").annotate(seen_by=seen_by)
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the events that concern the VOs."""
@@ -90,5 +94,5 @@ class HistoryAdmin(VOLevelLedger[ConfigurationChange]):
     @admin.display(description="change")
     def change(self, event: ConfigurationChange) -> SafeString | str:
         """Return what was changed, one line for each field."""
-        lines = history_entry(event).changes
+        lines = history_entry(event, vos=event.seen_by).changes  # type: ignore[attr-defined]  # annotated
         return format_html_join("", "<div>{}</div>", ((line,) for line in lines)) or event.kind

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.accounts.filters import HistoryFilterSet
 from wms.accounts.models import ConfigurationChange
-from wms.accounts.queries import history_for
+from wms.accounts.queries import facts_for, history_for, managed_names
 from wms.kernel.rest import CursorPages, error_responses
 from wms.kernel.rest.audience import Audience
 
@@ -25,9 +25,13 @@ class ConfigurationChangeOut(serializers.Serializer[ConfigurationChange]):
         source="actor_name", help_text="User name, or the command of the server; empty: nobody known."
     )
     target = serializers.CharField(help_text='What was changed, such as "group lhcb_user".')
-    facts = serializers.DictField(
+    facts = serializers.SerializerMethodField(
         help_text="What was done; `changes` has by field the old and the new value, or the added and removed names."
     )
+
+    def get_facts(self, event: ConfigurationChange) -> dict[str, object]:
+        """Return the facts that the caller may see."""
+        return {**facts_for(event, vos=self.context["vos"])}
 
 
 class HistoryPages(CursorPages):
@@ -47,6 +51,10 @@ class HistoryView(ListAPIView[ConfigurationChange]):
     def get_queryset(self) -> QuerySet[ConfigurationChange]:
         """Return the changes that the caller may see."""
         return history_for(user_of(self.request))
+
+    def get_serializer_context(self) -> dict[str, object]:
+        """Return Django REST framework's context, and the names of the VOs that the caller manages."""
+        return {**super().get_serializer_context(), "vos": managed_names(user_of(self.request))}
 
     @extend_schema(
         operation_id="history_list",

@@ -41,7 +41,7 @@ def put_into_group(group: Group, username: str, *, by: User, now: datetime) -> b
     if not is_new and membership.confirmed_at is None:
         return True
     Membership.objects.filter(pk=membership.pk).update(by_claim_of=None, confirmed_at=None)
-    _record_member(group, f"{'+' if is_new else '~'}{user}", by=by)
+    record_member(group, f"{'+' if is_new else '~'}{user}", by=by)
     return True
 
 
@@ -58,13 +58,19 @@ def remove_from_group(group: Group, username: str, *, by: User, now: datetime) -
         raise NotFoundError(f"{username} is neither a member of the group {group} nor invited to it.")
     if membership is not None:
         membership.delete()
-        _record_member(group, f"-{membership.user}", by=by)
+        record_member(group, f"-{membership.user}", by=by)
     if invitation is not None:
         withdraw(invitation)
 
 
-def _record_member(group: Group, what: str, *, by: User) -> None:
-    """Write what the page of the group in the administration writes about its table of members."""
+def record_member(group: Group, what: str, *, by: User | None = None) -> None:
+    """Write to the history of a group what its page in the administration writes about its table of members.
+
+    Args:
+        group: of the membership.
+        what: the user name after "+" (is a member now), "~" (stays one) or "-" (is none any more).
+        by: the acting user; None: that of the current request or command.
+    """
     changes = {"memberships": [f"{what} in {group}"]}
     kind = SecurityEventKind.RIGHTS_CHANGED
     record(kind, actor=by, target=f"group {group}", row=group, what="changed", changes=changes)

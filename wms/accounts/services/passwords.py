@@ -46,7 +46,8 @@ def issue_password_link(user: User, *, now: datetime) -> IssuedLink:
     )
     values = {"digest": digest_of(link.secret), "created_at": now, "expires_at": link.expires_at}
     PasswordLink.objects.update_or_create(user=user, defaults=values)
-    record(SecurityEventKind.PASSWORD_LINK_ISSUED, target=f"user {user.username}", expires_at=link.expires_at)
+    kind = SecurityEventKind.PASSWORD_LINK_ISSUED
+    record(kind, target=f"user {user.username}", row=user, expires_at=link.expires_at)
     return link
 
 

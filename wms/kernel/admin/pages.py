@@ -173,10 +173,11 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         if not self.has_view_permission(request):
             raise PermissionDenied
         row = self.get_object(request, unquote(object_id))
-        changes = [] if row is None else self.history_of(row)
+        changes = [] if row is None else self.history_of(request, row)
+        first = None if row is None else self.first_change_of(row)
         noted = LogEntry.objects.filter(object_id=object_id, content_type=get_content_type_for_model(self.model))
-        if changes:
-            noted = noted.filter(action_time__lt=changes[-1].at)
+        if first is not None:
+            noted = noted.filter(action_time__lt=first)
         earlier = noted.select_related("user").order_by("-action_time")[:_MOST_EARLIER]
         context = {"changes": changes, "earlier": earlier, **(extra_context or {})}
         return super().history_view(request, object_id, context)

@@ -81,8 +81,12 @@ class RowRights:
         """Return the name of a row of a table on the page, for the security log."""
         return str(row)
 
-    def history_of(self, row: Model) -> Sequence[Dated]:
-        """Return the changes of a row that ``record`` and other doors have written, the newest first."""
+    def history_of(self, request: HttpRequest, row: Model) -> Sequence[Dated]:
+        """Return the changes of a row through any door that the user may see, the newest first."""
+        raise NotImplementedError
+
+    def first_change_of(self, row: Model) -> datetime | None:
+        """Return the time since when the changes of a row are recorded; None: there were none."""
         raise NotImplementedError
 
     def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
