@@ -12,7 +12,7 @@ from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from taskqueues.services.consequences import of_limit
-from taskqueues.services.limits import BOUNDS, SCOPE, managed_by, mistakes_in, name_of
+from taskqueues.services.limits import BOUNDS, SCOPE, lock_limits, managed_by, mistakes_in, name_of
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
@@ -33,6 +33,7 @@ class LimitForm(ConfirmedForm[Limit]):
         values = {name: fields.get(name) for name in (*SCOPE, *BOUNDS)}
         tried = Limit(pk=self.instance.pk, **{**values, "job_type": values["job_type"] or ""})
         if not self.errors:
+            lock_limits()
             for field, sentence in list(mistakes_in(tried, managed_vos=self.managed_vos)):
                 self.add_error(field or None, sentence)
 

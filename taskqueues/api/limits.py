@@ -19,7 +19,15 @@ from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.filters import LimitFilterSet
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
-from taskqueues.services.limits import BOUNDS, delete_limit, managed_by, mistakes_in, of_same_scope, save_limit
+from taskqueues.services.limits import (
+    BOUNDS,
+    delete_limit,
+    lock_limits,
+    managed_by,
+    mistakes_in,
+    of_same_scope,
+    save_limit,
+)
 from wms.accounts.api.permissions import IsManager, managed_vos_of, user_of
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import VO, Group, User
@@ -88,7 +96,9 @@ class LimitIn(BoundsIn):
 class LimitOut(serializers.Serializer[Any]):
     """One limit, with its room."""
 
-    id = serializers.IntegerField(help_text="Id of the limit.")
+    id = serializers.IntegerField(
+        allow_null=True, help_text="Id of the limit; null: it was to be added in a dry run, and there is none."
+    )
     scope = serializers.SerializerMethodField(help_text='Jobs that it counts: "the user alice at the site X".')
     vo = serializers.CharField(source="vo.name", default=None, allow_null=True, help_text="VO; null: any.")
     site = serializers.CharField(source="site.name", default=None, allow_null=True, help_text="Site; null: any.")
@@ -163,17 +173,23 @@ class LimitListView(GenericAPIView[Limit]):
         responses={200: LimitOut, 201: LimitOut, **error_responses(400, 401, 403, 409, 415, 429)},
     )
     def post(self, request: Request) -> Response:
-        """Add a limit; one that stops jobs at once is refused until that is confirmed."""
+        """Add a limit; one that stops jobs at once is refused until that is confirmed.
+
+        A dry run answers 200, with null for the id.
+        """
         values, user = LimitIn.checked(request.data), user_of(request)
         limit = Limit(**_scope(values, user), **{name: values[name] for name in BOUNDS})
-        same = of_same_scope(limit).filter(**{name: values[name] for name in BOUNDS}).first()
-        _require_right(limit, user, but=same)
-        if same is not None:
-            return Response(_answer(same.pk))
         with transaction.atomic(durable=True):
+            lock_limits()
+            same = of_same_scope(limit).filter(**{name: values[name] for name in BOUNDS}).first()
+            _require_right(limit, user, but=same)
+            if same is not None:
+                return Response(_answer(same.pk))
             save_limit(limit, confirmed=values["confirmed"], by=user)
             answer = _answer(limit.pk)
             transaction.set_rollback(values["dry_run"])
+        if values["dry_run"]:
+            return Response({**answer, "id": None})
         return Response(answer, status=HTTPStatus.CREATED)
 
 
@@ -203,11 +219,12 @@ class LimitView(APIView):
     def put(self, request: Request, pk: int) -> Response:
         """Set all bounds; one that stops jobs at once is refused until that is confirmed."""
         values, user = BoundsIn.checked(request.data), user_of(request)
-        limit = get_object_or_404(_limits(user), pk=pk)
-        for name in BOUNDS:
-            setattr(limit, name, values[name])
-        _require_right(limit, user)
         with transaction.atomic(durable=True):
+            lock_limits()
+            limit = get_object_or_404(_limits(user), pk=pk)
+            for name in BOUNDS:
+                setattr(limit, name, values[name])
+            _require_right(limit, user)
             save_limit(limit, confirmed=values["confirmed"], by=user)
             answer = _answer(limit.pk)
             transaction.set_rollback(values["dry_run"])

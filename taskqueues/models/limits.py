@@ -69,13 +69,22 @@ class Limit(models.Model):
         return f"limit {self.pk}"
 
     def concerned_vo_ids(self) -> Iterable[int]:
-        """Return the VO whose jobs it limits, or those that its site serves; a user may have jobs of any VO."""
+        """Return the VO whose jobs it limits, or those that its site serves.
+
+        A user, or a type of jobs, may be of any VO. Such a limit at a site concerns the only VO that the site serves,
+        whose managers may change it, and else none.
+        """
         if self.vo_id is not None:
             return [self.vo_id]
         if self.group is not None:
             return [self.group.vo_id]
         site = self.ce.site if self.ce is not None else self.site
-        return [] if site is None else site.concerned_vo_ids()
+        if site is None:
+            return []
+        if self.user_id is None and not self.job_type:
+            return site.concerned_vo_ids()
+        served = [vo.pk for vo in site.vos.all()]
+        return served if len(served) == 1 else []
 
 
 class LimitSlot(models.Model):

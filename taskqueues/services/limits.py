@@ -13,7 +13,8 @@ from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import record
 from wms.kernel.consequences import require_confirmed
-from wms.kernel.db import transaction_required
+from wms.kernel.db import LockKey, lock, transaction_required
+from wms.kernel.errors import NotFoundError
 from wms.kernel.names import change_in_words
 
 #: Fields of the scope; a limit must have one of them, also in the configuration file.
@@ -35,10 +36,16 @@ def mistakes_in(
 
     Args:
         limit: new, or with other values than the stored one; the rows that it names are loaded.
-        managed_vos: of the manager who writes it; None: an operator, who may limit anybody.
+        managed_vos: of the manager who writes it; None: an operator, who may limit anybody. Of a limit that is not the
+            manager's nothing else is said, because it could tell of limits that the manager does not see.
         but: a stored one that it may repeat.
     """
     site, ce, vo, group = limit.site, limit.ce, limit.vo, limit.group
+    place = site or (ce.site if ce else None)
+    is_managed = vo or group or (place and sites_serving_only(managed_vos or frozenset()).filter(pk=place.pk).exists())
+    if managed_vos is not None and not is_managed:
+        yield "", "Choose a VO or a group of yours, or a site that serves no other VO."
+        return
     if limit.waiting is not None and (site or ce):
         yield "waiting", "A limit of waiting jobs has no site and no CE; leave both out, or limit running jobs."
     if site and ce and ce.site_id != site.pk:
@@ -51,10 +58,6 @@ def mistakes_in(
         yield "burst", "A burst requires a delay; give the delay."
     others = of_same_scope(limit) if but is None else of_same_scope(limit).exclude(pk=but.pk)
     yield from _duplicates(limit, others=others)
-    site = site or (ce.site if ce else None)
-    is_managed = vo or group or (site and sites_serving_only(managed_vos or frozenset()).filter(pk=site.pk).exists())
-    if managed_vos is not None and not is_managed:
-        yield "", "Choose a VO or a group of yours, or a site that serves no other VO."
 
 
 def of_same_scope(limit: Limit) -> QuerySet[Limit]:
@@ -71,25 +74,41 @@ def _duplicates(limit: Limit, *, others: QuerySet[Limit]) -> Iterator[tuple[str,
 
 
 @transaction_required
+def lock_limits() -> None:
+    """Wait for other changes of limits, before one is looked at to be added or changed; until the transaction ends.
+
+    Else two equal requests would both find no limit, and each would add one.
+    """
+    lock(LockKey.SET_LIMITS)
+
+
+@transaction_required
 def save_limit(limit: Limit, *, confirmed: Collection[str], by: User) -> None:
-    """Store a new limit, or other bounds of a stored one.
+    """Store a new limit, or other bounds of a stored one; the present bounds change nothing.
 
     Args:
-        limit: without mistakes.
+        limit: without mistakes; looked at below ``lock_limits``.
         confirmed: sentences of consequences that are meant.
         by: the acting user.
 
     Raises:
+        NotFoundError: it has been deleted.
         ConfirmationNeededError: it stops jobs at once, and that is not confirmed; the caller's transaction must end.
     """
-    before = Limit.objects.filter(pk=limit.pk).select_for_update().first()
-    limit.save()
-    sentences = require_confirmed(of_stored_limits(Limit.objects.filter(pk=limit.pk))[limit.pk], confirmed)
+    before = None if limit.pk is None else _stored(limit)
     changes: dict[str, object] = {
         name: change_in_words(getattr(before, name, None), getattr(limit, name))
         for name in BOUNDS
         if getattr(before, name, None) != getattr(limit, name)
     }
+    if before is None:
+        limit.save(force_insert=True)
+    elif changes:
+        # By default an update that finds no row would insert one.
+        limit.save(force_update=True, update_fields=BOUNDS)
+    else:
+        return
+    sentences = require_confirmed(of_stored_limits(Limit.objects.filter(pk=limit.pk))[limit.pk], confirmed)
     if sentences:
         changes["confirmed"] = [f"+{sentence}" for sentence in sentences]
     _log(limit, "added" if before is None else "changed", changes, by=by)
@@ -97,9 +116,25 @@ def save_limit(limit: Limit, *, confirmed: Collection[str], by: User) -> None:
 
 @transaction_required
 def delete_limit(limit: Limit, *, by: User) -> None:
-    """Remove a limit."""
-    _log(limit, "deleted", {}, by=by)
+    """Remove a limit.
+
+    Raises:
+        NotFoundError: it has been deleted.
+    """
+    stored = _stored(limit)
+    bounds = {name: getattr(stored, name) for name in BOUNDS}
+    changes: dict[str, object] = {
+        name: change_in_words(value, None) for name, value in bounds.items() if value is not None
+    }
+    _log(limit, "deleted", changes, by=by)
     limit.delete()
+
+
+def _stored(limit: Limit) -> Limit:
+    stored = Limit.objects.select_for_update().filter(pk=limit.pk).first()
+    if stored is None:
+        raise NotFoundError(f"There is no limit {limit.pk}.")
+    return stored
 
 
 def _log(limit: Limit, what: Literal["added", "changed", "deleted"], changes: dict[str, object], *, by: User) -> None:

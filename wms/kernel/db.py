@@ -58,6 +58,7 @@ class LockKey(IntEnum):
     PERIODIC_TASK = 19
     REMOVE_ENDED = 20
     ID_MARK = 21
+    SET_LIMITS = 22
 
 
 class DatabaseNow(Func):

@@ -1,12 +1,17 @@
 """Limits over REST."""
 
+from functools import partial
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from taskqueues.models import Limit
-from tests.api.administration.conftest import Administration, changes_of
-from tests.factories import make_site
+from taskqueues.services.limits import delete_limit, save_limit
+from tests.api.administration.conftest import Administration, changes_of, client_of
+from tests.factories import make_site, make_user
+from tests.threads import at_once
+from wms.kernel.errors import NotFoundError
 
 pytestmark = pytest.mark.django_db
 
@@ -51,7 +56,7 @@ def test_a_limit_is_added_changed_and_deleted(administration: Administration) ->
     assert changes_of() == [
         ("mallory", target, {"running": "100", "delay_s": "2.5", "burst": "3"}),
         ("mallory", target, {"running": "100 → 200", "delay_s": "2.5 → none", "burst": "3 → none"}),
-        ("mallory", target, {}),
+        ("mallory", target, {"running": "200 → none"}),
     ]
 
 
@@ -64,6 +69,65 @@ def test_a_repeated_request_adds_no_second_limit(administration: Administration)
     assert (other.status_code, other.json()["code"]) == (400, "bad_limit")
     assert [*other.json()["errors"]] == ["waiting"]
     assert f"Limit {first.json()['id']} bounds this" in other.json()["detail"]
+
+
+def test_the_present_bounds_change_nothing(administration: Administration) -> None:
+    address = f"{ADDRESS}{administration.own.limit.pk}/"
+    assert administration.manager.put(address, {"running": 5}).json()["running"] == 5
+    assert changes_of() == []
+
+
+def test_a_limit_that_was_deleted_meanwhile_stays_deleted(administration: Administration) -> None:
+    limit, by = administration.own.limit, administration.mallory
+    address = f"{ADDRESS}{limit.pk}/"
+    assert administration.manager.delete(address).status_code == 204
+    limit.running = 7
+    with transaction.atomic():
+        with pytest.raises(NotFoundError):
+            save_limit(limit, confirmed=[], by=by)
+        with pytest.raises(NotFoundError):
+            delete_limit(limit, by=by)
+    assert administration.manager.put(address, {"running": 7}).status_code == 404
+    assert not Limit.objects.filter(pk=limit.pk).exists()
+    assert [changes for _, _, changes in changes_of()] == [{"running": "5 → none"}]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_equal_requests_at_once_add_one_limit(administration: Administration) -> None:
+    clients = [client_of(administration.mallory) for _ in range(4)]
+    answers = at_once([partial(each.post, ADDRESS, {"group": "lhcb_user", "waiting": 5000}) for each in clients])
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 201]
+    assert Limit.objects.filter(group=administration.own.group).count() == 1
+
+
+@pytest.mark.parametrize(("scope", "is_shared"), [("user", True), ("job_type", True), ("user", False)])
+def test_the_event_of_a_limit_is_for_those_who_see_the_limit(
+    administration: Administration, scope: str, is_shared: bool
+) -> None:
+    own, other = administration.own, administration.other
+    site = make_site(name="some.org", vos=[own.vo, other.vo] if is_shared else [own.vo])
+    name = {"user": "lhcb_member", "job_type": "User"}[scope]
+    answer = administration.operator.post(ADDRESS, {scope: name, "site": site.name, "running": 500})
+    assert answer.status_code == 201
+    of_atlas = client_of(make_user(manages=[other.vo]))
+    for client, sees in (
+        (administration.operator, True), (administration.manager, not is_shared), (of_atlas, False),
+    ):  # fmt: skip
+        listed = [each["id"] for each in client.get(ADDRESS).json()["results"]]
+        targets = [each["target"] for each in client.get("/api/v1/history/").json()["results"]]
+        assert (answer.json()["id"] in listed) is sees
+        assert any(each.startswith(f"limit {answer.json()['id']} on") for each in targets) is sees
+
+
+def test_nobody_learns_of_limits_that_are_for_others(administration: Administration) -> None:
+    make_site(name="shared.org", vos=[administration.own.vo, administration.other.vo])
+    body = {"site": "shared.org", "running": 5000}
+    before = administration.manager.post(ADDRESS, body)
+    assert administration.operator.post(ADDRESS, body).status_code == 201
+    after = administration.manager.post(ADDRESS, body)
+    other = administration.manager.post(ADDRESS, {**body, "running": 6000})
+    assert before.status_code == after.status_code == other.status_code == 400
+    assert before.json()["errors"] == after.json()["errors"] == other.json()["errors"]
 
 
 def test_a_limit_that_stops_jobs_is_refused_until_it_is_confirmed(administration: Administration) -> None:
@@ -85,7 +149,7 @@ def test_a_limit_that_stops_jobs_is_refused_until_it_is_confirmed(administration
 def test_a_dry_run_stores_nothing(administration: Administration) -> None:
     before = list(Limit.objects.order_by("pk").values())
     answer = administration.manager.post(ADDRESS, {"vo": "lhcb", "waiting": 5000, "dry_run": True})
-    assert (answer.status_code, answer.json()["room"]) == (201, "4999 of 5000 waiting jobs")
+    assert (answer.status_code, answer.json()["id"], answer.json()["room"]) == (200, None, "4999 of 5000 waiting jobs")
     address = f"{ADDRESS}{administration.own.limit.pk}/"
     assert administration.manager.put(address, {"running": 7, "dry_run": True}).json()["room"] == "6 of 7 jobs"
     assert list(Limit.objects.order_by("pk").values()) == before
