@@ -16,7 +16,9 @@ class LeaseFilterSet(FilterSet):
     job = NumberFilter("job", label="Job", help_text="Id of the job.")
     pilot = NumberFilter("pilot", label="Pilot", help_text="Id of the pilot.")
     since = ZonedTimeFilter(
-        method="of_period", label="Since", help_text="Leases that were open at this time or later; default: a day ago."
+        method="of_period",
+        label="Since",
+        help_text="Leases that were open at this time or later; default: a day ago, of a job or a pilot any.",
     )
     until = ZonedTimeFilter(method="of_period", label="Until", help_text="Leases that began before this time.")
 

@@ -18,7 +18,7 @@ from wms.kernel.clock import current_time
 from wms.kernel.rest import PAGE_PARAMETERS, CursorPages, checked_filters, error_responses
 from wms.kernel.rest.audience import Audience
 
-#: Begin of the period that is listed unless another is named.
+#: Begin of the period that is listed unless another, a job or a pilot is named.
 _PERIOD: Final = timedelta(days=1)
 
 
@@ -60,7 +60,9 @@ class LeaseListView(ListAPIView[Match]):
         """Return the leases of the period that the query string names."""
         filters = checked_filters(LeaseFilterSet, self.request.query_params, Match.objects.none(), also=PAGE_PARAMETERS)
         period = filters.form.cleaned_data
-        since = period["since"] or current_time() - _PERIOD
+        since = period["since"]
+        if since is None and period["job"] is None and period["pilot"] is None:
+            since = current_time() - _PERIOD
         return leases_seen_by(user_of(self.request), since=since, until=period["until"])
 
     @extend_schema(

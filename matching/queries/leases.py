@@ -40,18 +40,20 @@ def leases_of(pilot: Pilot, *, actor: User, most: int) -> LeasesOfPilot:
     return LeasesOfPilot(newest=list(newest), count=seen.count())
 
 
-def leases_seen_by(user: User, *, since: datetime, until: datetime | None = None) -> QuerySet[Match]:
+def leases_seen_by(user: User, *, since: datetime | None, until: datetime | None = None) -> QuerySet[Match]:
     """Return the leases that were open at some time of a period: who ran where, and when.
 
     An attempt that was rescheduled away from a host is one of them: the job itself knows only its last match.
 
     Args:
         user: a manager, who sees the jobs of managed VOs, or an operator.
-        since: begin of the period.
+        since: begin of the period; None: the first lease. Without it, name a job or a pilot.
         until: its end; None: now.
     """
     # Uses index: match_open, match_ended
-    leases = Match.objects.filter(Q(ended_at__isnull=True) | Q(ended_at__gte=since))
+    leases = Match.objects.all()
+    if since is not None:
+        leases = leases.filter(Q(ended_at__isnull=True) | Q(ended_at__gte=since))
     if until is not None:
         leases = leases.filter(leased_at__lt=until)
     if not user.is_operator:

@@ -7,7 +7,9 @@ from resources.models import ComputingElement, Queue, Site
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import record
+from wms.kernel.db import transaction_required
 from wms.kernel.errors import RejectedError
+from wms.kernel.names import change_in_words
 
 #: Of tokens that are made here; one that a configuration file sets may have any spelling.
 MAX_REASON_LENGTH = 255
@@ -19,6 +21,7 @@ class StateError(RejectedError):
     code = "bad_state"
 
 
+@transaction_required
 def set_state(
     level: Site | ComputingElement | Queue,
     *,
@@ -29,6 +32,8 @@ def set_state(
     now: datetime,
 ) -> None:
     """Put a site, a computing element or a queue into *state*; *level* is updated too.
+
+    The present state with the same reason and end changes nothing.
 
     Args:
         level: the resource; inner levels follow, because a queue needs all three levels active.
@@ -43,7 +48,15 @@ def set_state(
     """
     reason = reason.strip()
     _check_state(state=state, reason=reason, until=until, now=now)
+    stored = type(level).objects.select_for_update(of=("self",), no_key=True).get(pk=level.pk)
     level.state, level.state_reason, level.state_until = state, reason, until
+    changes: dict[str, object] = {
+        name.removeprefix("state_"): change_in_words(getattr(stored, name), getattr(level, name))
+        for name in ("state", "state_reason", "state_until")
+        if getattr(stored, name) != getattr(level, name)
+    }
+    if not changes:
+        return
     level.state_changed_by, level.state_changed_at = by, now
     level.save(update_fields=["state", "state_reason", "state_until", "state_changed_by", "state_changed_at"])
     record(
@@ -51,9 +64,7 @@ def set_state(
         actor=by,
         target=full_name(level),
         row=level,
-        state=state,
-        reason=reason,
-        until=until,
+        changes=changes,
     )
 
 

@@ -131,7 +131,7 @@ def test_site_bans_and_tokens_are_recorded_by_the_services(manager: Client, mine
     act(manager, mine.site, "ban", confirmed="yes", reason="The disk is full", until="")
     act(manager, mine.site, "issue_registration_token")
     banned, issued = events()[-2:]
-    facts = {"state": "banned", "reason": "The disk is full", "until": None}
+    facts = {"changes": {"state": "active → banned", "reason": "The disk is full"}}
     assert banned == (Kind.RESOURCE_STATE_CHANGED, "bob", "site lhcb.org", facts)
     assert issued[:3] == (Kind.TOKEN_ISSUED, "bob", "site lhcb.org")
 

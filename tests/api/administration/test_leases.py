@@ -79,6 +79,17 @@ def test_leases_of_a_period_are_those_that_were_open_in_it(
     assert len(hosts(since=50)) == 2
 
 
+def test_leases_of_a_job_or_a_pilot_are_all_of_them(
+    administration: Administration, attempts: tuple[Match, Match]
+) -> None:
+    Match.objects.update(ended_at=NOW - timedelta(days=2))
+    manager, (earlier, later) = administration.manager, attempts
+    job = earlier.job_id
+    assert found(manager, job=job) == [job, job]
+    assert found(manager, pilot=earlier.pilot_id) == found(manager, pilot=later.pilot_id) == [job]
+    assert found(manager, job=job, since=(NOW - timedelta(hours=9)).isoformat()) == found(manager, host="node1") == []
+
+
 def test_other_filters_and_other_vos(administration: Administration, attempts: tuple[Match, Match]) -> None:
     earlier, job = attempts[0], attempts[0].job_id
     manager = administration.manager

@@ -50,6 +50,7 @@ def test_a_dry_run_pauses_nothing(administration: Administration) -> None:
         ({"for_s": 60}, "invalid_input", "reason"),
         ({"until": "2026-01-01T00:00:00Z", "reason": "x"}, "bad_pause", "until"),
         ({**PAUSE, "until": "2036-01-01T00:00:00Z"}, "invalid_input", "for_s"),
+        ({"until": "9999-12-31T00:00:00Z", "reason": "x"}, "invalid_input", "until"),
     ],
 )
 def test_what_is_wrong_is_said_by_field(

@@ -40,9 +40,11 @@ def test_a_manager_bans_each_level_until_a_time(administration: Administration, 
     row.refresh_from_db()
     assert (row.state, row.state_reason, row.state_until) == ("banned", "storage is moved", until)
     assert row.state_changed_by == administration.mallory
-    assert {"state: banned", "reason: storage is moved"} <= {*history_of(row)}
-    ((who, target, _),) = changes_of("resource.state_changed")
-    assert (who, target) == ("mallory", place)
+    assert {"state: active → banned", "reason: storage is moved"} <= {*history_of(row)}
+    again = administration.manager.put(addresses(administration)[level], {**BAN, "until": until.isoformat()})
+    assert again.json() == answer.json()
+    ((who, target, changes),) = changes_of("resource.state_changed")
+    assert (who, target, changes["state"]) == ("mallory", place, "active → banned")
 
 
 def test_the_end_may_be_a_duration_and_the_state_ends_by_active(administration: Administration) -> None:
@@ -63,7 +65,7 @@ def test_a_dry_run_answers_as_a_change_and_changes_nothing(administration: Admin
     assert (answer.status_code, answer.json()["state"]) == (200, "banned")
     assert Site.objects.get(pk=administration.own.site.pk).state == "active"
     assert changes_of("resource.state_changed") == []
-    assert "state: banned" not in history_of(administration.own.site)
+    assert "state: active → banned" not in history_of(administration.own.site)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,7 @@ def test_a_dry_run_answers_as_a_change_and_changes_nothing(administration: Admin
         ({**BAN, "until": None}, "invalid_input", "until"),
         ({**BAN, "until": "2036-01-01T00:00:00Z", "for_s": 60}, "invalid_input", "for_s"),
         ({**BAN, "for_s": 10**10}, "invalid_input", "for_s"),
+        ({**BAN, "until": "9999-12-31T00:00:00Z"}, "invalid_input", "until"),
         ({**BAN, "untill": "2036-01-01T00:00:00Z"}, "invalid_input", "untill"),
         ({**BAN, "dry_run": "no"}, "invalid_input", "dry_run"),
         ({"state": "active", "for_s": 60}, "bad_state", "until"),

@@ -101,6 +101,10 @@ def test_a_throttle_is_removed(administration: Administration, policy: str) -> N
     assert answer.json() == {"site": "busy.lhcb.org", **DEFAULTS, "now": None}
     assert not ThrottleState.objects.exists()
     assert stored() == {**DEFAULTS, "policy": ""}
+    ((_, _, changes),) = changes_of()
+    assert changes == {"throttle_policy": "level0 → none"} | {
+        name: "5 → none" for name in DEFAULTS if name.startswith("max_")
+    }
 
 
 def test_a_throttle_that_closes_its_site_is_refused_until_it_is_confirmed(administration: Administration) -> None:

@@ -7,11 +7,12 @@ from typing import Final, cast
 from django.core.exceptions import ValidationError as DjangoValidationError
 from rest_framework import serializers
 
+from wms.kernel.clock import current_time
 from wms.kernel.filters import ZonedTimeField
 from wms.kernel.rest.fields import Flag, Text, WholeNumber
 from wms.kernel.rest.serializers import StrictSerializer
 
-#: Longest duration of a state, ten years in seconds: more is a mistake of units.
+#: Longest duration of a state, ten years in seconds: more is a mistake of units, or of the year.
 MOST_S: Final = 10 * 366 * 86_400
 #: Sentences that one request confirms: a change has few consequences.
 _MOST_CONFIRMED: Final = 20
@@ -51,6 +52,12 @@ class EndIn(StrictSerializer):
 
     until = ZonedTime(required=False, help_text="Time of its end, in RFC 3339 with a zone.")
     for_s = WholeNumber(min_value=1, max_value=MOST_S, required=False, help_text="Instead: seconds from now.")
+
+    def validate_until(self, until: datetime) -> datetime:
+        """Refuse an end that is further away than any duration."""
+        if until - current_time() > timedelta(seconds=MOST_S):
+            raise serializers.ValidationError(["This is more than ten years from now; give an earlier time."])
+        return until
 
     def validate(self, values: dict[str, object]) -> dict[str, object]:
         """Refuse two ends."""
