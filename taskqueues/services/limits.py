@@ -95,7 +95,7 @@ def save_limit(limit: Limit, *, confirmed: Collection[str], by: User) -> None:
         NotFoundError: it has been deleted.
         ConfirmationNeededError: it stops jobs at once, and that is not confirmed; the caller's transaction must end.
     """
-    before = None if limit.pk is None else _stored(limit)
+    before = _stored(limit) if limit.pk else None
     changes: dict[str, object] = {
         name: change_in_words(getattr(before, name, None), getattr(limit, name))
         for name in BOUNDS
