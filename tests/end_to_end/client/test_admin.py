@@ -111,7 +111,17 @@ def test_limits_are_listed_added_changed_and_deleted(wms: Wms, own: RowsOfVO) ->
     assert added == [f"Limit {limit.pk} on the group lhcb_user of the type User: 7200 of 7200 s of CPU time."]
     number = str(limit.pk)
     assert "running" not in wms("admin", "limit", number, "--running", "50", "--dry-run")[0]
-    assert wms("admin", "limit", number, "--running", "50")[0].endswith(": 49 of 50 jobs.")
+    assert "49 of 50 jobs" in wms("admin", "limit", number, "--running", "50")[0]
+    limit.refresh_from_db()
+    assert (limit.running, limit.cpu_s_per_day) == (50, 7200)
+    wms("admin", "limit", number, "--delay", "2.5", "--cpu-per-day", "none")
+    wms("admin", "limit", number, "--burst", "3")
+    limit.refresh_from_db()
+    assert (limit.running, limit.cpu_s_per_day, limit.delay_s, limit.burst) == (50, None, 2.5, 3)
+    wms("admin", "limit", number, "--delay", "none")
+    limit.refresh_from_db()
+    assert (limit.running, limit.delay_s, limit.burst) == (50, None, None)
+    assert "Give running, waiting" in wms("admin", "limit", number, "--running", "none", code=1)
     assert wms("admin", "limit", number, "--delete", "--dry-run")[0].startswith("Nothing was changed.")
     deleted = f"Limit {number} on the group lhcb_user of the type User is deleted."
     assert wms("admin", "limit", number, "--delete") == [deleted]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from ..connection import Record
 from ..errors import WrongUsageError
@@ -45,7 +46,6 @@ _SCOPE = {
     "user": "jobs of this user",
     "job_type": "jobs of this type",
 }
-_BOUNDS = ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")
 _POLICIES = ("matches", "level0", "level1", "level2", "custom")
 #: {maximum of a throttle: what is counted}.
 _MAXIMA = {
@@ -131,23 +131,48 @@ def _number(text: str) -> float:
 # ---- Limits ----------------------------------------------------------------------------------------------------------
 
 
+class _Bound(NamedTuple):
+    """A bound of a limit, as an option."""
+
+    option: str
+    read: Callable[[str], object]
+    metavar: str
+    about: str
+
+
+#: {field of a limit: its option}.
+_BOUNDS = {
+    "running": _Bound("--running", whole_number, "N", "jobs held by pilots at a time"),
+    "waiting": _Bound("--waiting", whole_number, "N", "jobs in queues at a time"),
+    "cpu_s_per_day": _Bound(
+        "--cpu-per-day", seconds, "TIME", "CPU time that jobs report in 24 hours, such as 86400 (seconds) or 24h"
+    ),
+    "delay_s": _Bound("--delay", _number, "S", "mean seconds between two matches"),
+    "burst": _Bound("--burst", whole_number, "N", "matches at once after a pause"),
+}
+
+
+def _or_none(read: Callable[[str], object]) -> Callable[[str], object]:
+    """Return the reader of a value that may be removed by the word none."""
+    return lambda text: None if text == "none" else read(text)
+
+
 def _configure_limit(parser: ArgumentParser) -> None:
-    parser.add_argument("limit", nargs="?", type=whole_number, metavar="ID", help="id of a limit to change")
+    about = "id of a limit to change; bounds that are not given stay as they are"
+    parser.add_argument("limit", nargs="?", type=whole_number, metavar="ID", help=about)
     for name, about in _SCOPE.items():
         parser.add_argument(f"--{name.replace('_', '-')}", metavar=name.upper(), help=about)
-    parser.add_argument("--running", type=whole_number, metavar="N", help="jobs held by pilots at a time")
-    parser.add_argument("--waiting", type=whole_number, metavar="N", help="jobs in queues at a time")
-    cpu = "CPU time that jobs report in 24 hours, such as 86400 (seconds) or 24h"
-    parser.add_argument("--cpu-per-day", dest="cpu_s_per_day", type=seconds, metavar="TIME", help=cpu)
-    parser.add_argument("--delay", dest="delay_s", type=_number, metavar="S", help="mean seconds between two matches")
-    parser.add_argument("--burst", type=whole_number, metavar="N", help="matches at once after a pause")
+    for name, bound in _BOUNDS.items():
+        about = f"{bound.about}; none: no such bound"
+        kind = _or_none(bound.read)
+        parser.add_argument(bound.option, dest=name, type=kind, metavar=bound.metavar, default=SUPPRESS, help=about)
     parser.add_argument("--delete", action="store_true", help="delete the limit")
     add_confirm(parser)
 
 
 def _limit(options: Namespace, session: CommandSession) -> CommandOutput:
     scope = {name: getattr(options, name) for name in _SCOPE if getattr(options, name) is not None}
-    bounds = {name: getattr(options, name) for name in _BOUNDS if getattr(options, name) is not None}
+    bounds = {name: getattr(options, name) for name in _BOUNDS if name in options}
     if options.limit is None and not options.delete:
         return _add_or_list(scope, bounds, options, session)
     if scope or options.limit is None or options.delete == bool(bounds):
@@ -158,7 +183,11 @@ def _limit(options: Namespace, session: CommandSession) -> CommandOutput:
         if not options.dry_run:
             session.server.delete(address)
         return CommandOutput(limit, [tried(options, f"Limit {limit['id']} on {plain(limit['scope'])} is deleted.")])
-    body = {**bounds, "dry_run": options.dry_run}
+    if bounds.get("delay_s", 0) is None:
+        bounds.setdefault("burst", None)
+    limit = session.server.get(address, expects="room")
+    # What is not named stays as it is: the server takes a bound that is left out as none.
+    body = {**{name: limit[name] for name in _BOUNDS}, **bounds, "dry_run": options.dry_run}
     answer = send_confirmed(lambda sent: session.server.put(address, sent, expects="room"), body, options)
     return CommandOutput(answer, [tried(options, _limit_in_words(answer))])
 
@@ -193,7 +222,9 @@ def _configure_throttle(parser: ArgumentParser) -> None:
     policy.add_argument("--none", dest="policy", action="store_const", const="none", default=SUPPRESS, help=about)
     for name, about in _MAXIMA.items():
         option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=_maximum, metavar="N", default=SUPPRESS, help=f"{about}; none: no maximum")
+        parser.add_argument(
+            option, type=_or_none(whole_number), metavar="N", default=SUPPRESS, help=f"{about}; none: no maximum"
+        )
     about = "ClassAd expression of the policy custom"
     parser.add_argument("--requirements", metavar="EXPRESSION", default=SUPPRESS, help=about)
     about = "after the last advertisement has expired: count, the server counts its jobs; closed, no jobs start"
@@ -226,11 +257,6 @@ def _facts_of(throttle: Record) -> Facts:
     return Facts(
         [*settings, ("status", "open" if now["accepting"] else "closed"), *((name, now[name]) for name in names)]
     )
-
-
-def _maximum(text: str) -> int | None:
-    """Return a maximum of a command line."""
-    return None if text == "none" else whole_number(text)
 
 
 # ---- Pauses ----------------------------------------------------------------------------------------------------------
