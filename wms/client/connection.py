@@ -138,7 +138,7 @@ class Connection:
         except ValueError:
             answer = None
         if not isinstance(answer, list):
-            raise self._other_program()
+            raise self.other_program()
         return answer
 
     def post(
@@ -327,7 +327,8 @@ class Connection:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return NotReachableError(f"{self.url} does not answer ({reason}); try again, or check the address.")
 
-    def _other_program(self) -> NotReachableError:
+    def other_program(self) -> NotReachableError:
+        """Return the error for an answer that cannot be of a server of this system."""
         return NotReachableError(f"{self.url} is not a server of this system; check the address.")
 
     def _refusal(self, status: int, content: bytes) -> ServerRefusedError | NotReachableError:
@@ -337,7 +338,7 @@ class Connection:
             return NotReachableError(f"{self.url} redirects (status {status}); give the address of the server itself.")
         body = self._record(content, expects=None)
         if not body.keys() & {"detail", "title"}:
-            raise self._other_program()
+            raise self.other_program()
         return ServerRefusedError(body, status=status)
 
     def _record(self, content: bytes, *, expects: str | None) -> Record:
@@ -346,7 +347,7 @@ class Connection:
         except ValueError:
             record = None
         if not isinstance(record, dict) or (expects is not None and expects not in record):
-            raise self._other_program()
+            raise self.other_program()
         return record
 
 

@@ -47,7 +47,8 @@ class ServerRefusedError(ClientError):
         # A problem without a code is identified by the end of the address of its type.
         self.code = str(body.get("code") or str(body.get("type", "")).rstrip("/").rpartition("/")[2] or "refused")
         errors = body.get("errors")
-        self.errors: Mapping[str, list[str]] = errors if isinstance(errors, dict) else {}
+        given = errors.items() if isinstance(errors, dict) else ()
+        self.errors: Mapping[str, list[str]] = {name: each for name, each in given if isinstance(each, list)}
 
     def as_json(self) -> Mapping[str, object]:
         """Return the answer of the server."""

@@ -160,7 +160,10 @@ def test_a_vo_is_paused_and_goes_on(wms: Wms) -> None:
     assert paused[0].startswith("Matching for lhcb is paused until ")
     assert VO.objects.get(name="lhcb").pause_reason == "storage is moved"
     assert wms("admin", "pause", "lhcb")[0].split() == ["status", "paused"]
-    assert wms("admin", "pause", "lhcb", "--end") == ["Matching for lhcb goes on."]
+    goes_on = "Matching for lhcb goes on."
+    assert wms("admin", "pause", "lhcb", "--end", "--dry-run") == [f"Nothing was changed. With the change: {goes_on}"]
+    assert VO.objects.get(name="lhcb").paused_until is not None
+    assert wms("admin", "pause", "lhcb", "--end") == [goes_on]
     assert VO.objects.get(name="lhcb").paused_until is None
     assert "has a reason and an end" in wms("admin", "pause", "lhcb", "--for", "2h", code=2)
 

@@ -68,7 +68,7 @@ class FakeServer:
                 self.end_headers()
                 self.wfile.write(fake.body)
 
-            do_POST = do_GET  # noqa: N815 - the framework's name
+            do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 - the framework's name
 
             def log_message(self, *args: object) -> None:
                 pass
@@ -242,6 +242,85 @@ def test_an_explanation_is_printed_without_control_characters(
         "A / ce / q\tyes\t",
         "B / ce / q\tno\tone. two",
     ]
+
+
+EVIL = "\x1b]0;evil\x07"
+BAN, LIMIT = ["admin", "ban", "A", "--because", "x"], ["admin", "limit", "7", "--running", "5"]
+BOUNDS: dict[str, object] = dict.fromkeys(["running", "waiting", "cpu_s_per_day", "delay_s", "burst"])
+PRIORITY = ["admin", "priority", "g", "5", "--because", "x"]
+KILL = ["admin", "pilots", "kill", "5", "--because", "x"]
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (BAN, {"place": EVIL, "state": EVIL, "until": EVIL}),
+        (LIMIT, {**BOUNDS, "id": EVIL, "scope": EVIL, "room": EVIL}),
+        (["admin", "limit", "7", "--delete"], {"id": EVIL, "scope": EVIL}),
+        (["admin", "ce", "A/B"], {"results": [{"site": "A", EVIL: EVIL}]}),
+        (["admin", "black-hole", "7"], {"results": [{"id": 7, EVIL: [EVIL], f"{EVIL}_at": EVIL}]}),
+        ([*KILL, "--dry-run"], {"matched": EVIL, "done": 0}),
+        (["admin", "suspend", "u"], {"suspended": True, "username": EVIL, "waiting_jobs": EVIL, "running_jobs": EVIL}),
+        (["admin", "restore", "u"], {"suspended": True, "username": EVIL, "waiting_jobs": EVIL}),
+        (["admin", "member", "g", "u"], {"username": EVIL, "status": EVIL}),
+    ],
+)
+def test_a_server_writes_no_control_characters(
+    configured: FakeServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    answer: dict[str, object],
+    is_terminal: bool,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    configured.answers(200, answer)
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "\\x1b]0;evil\\x07" in shown
+    assert shown.replace("\n", "").replace("\t", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (PRIORITY, {"groups": [], "group": "g", "priority": "evil"}),
+        (PRIORITY, {"groups": [], "group": "g", "priority": 10**400}),
+        (PRIORITY[:3], {"groups": 5}),
+        (KILL, {"matched": 5, "done": "…"}),
+        (KILL, {"matched": 5}),
+        (BAN, {"place": "", "state": "banned", "until": None}),
+        (LIMIT, {"room": "5 of 5"}),
+        (["admin", "history"], {"results": [{"at": 1, "who": 1, "target": 1, "facts": "x"}]}),
+        (["admin", "member", "g"], {"results": [1], "invitations": None}),
+        (["admin", "throttle", "A"], {"when_expired": 1}),
+    ],
+)
+def test_an_answer_of_other_types_is_reported_in_a_sentence(
+    configured: FakeServer, capsys: pytest.CaptureFixture[str], arguments: list[str], answer: dict[str, object]
+) -> None:
+    configured.answers(200, answer)
+    assert main(arguments) == 3
+    assert capsys.readouterr().err == f"wms: {configured.url} is not a server of this system; check the address.\n"
+
+
+@pytest.mark.parametrize("errors", [None, {}, {"confirmed": 5, "x": None}])
+def test_what_is_to_be_confirmed_may_be_missing(
+    configured: FakeServer, capsys: pytest.CaptureFixture[str], errors: object
+) -> None:
+    configured.answers(409, {"code": "confirmation_needed", "detail": "It stops.", "errors": errors})
+    assert main([*PRIORITY, "--confirm"]) == 1
+    assert capsys.readouterr().err == "wms: It stops.\n"
+    assert configured.requests[-1][3]["confirmed"] == []
+
+
+def test_a_tried_end_of_a_pause_asks_the_server(configured: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    configured.answers(404, {"code": "not_found", "detail": "There is no such VO."})
+    assert main(["admin", "pause", "nosuchvo", "--end", "--dry-run"]) == 1
+    assert [request[:2] for request in configured.requests] == [("GET", "/api/v1/vos/nosuchvo/pause/")]
+    assert capsys.readouterr().err == "wms: There is no such VO.\n"
 
 
 def test_a_site_names_at_a_terminal_the_queues_whose_pilots_it_starts(
@@ -424,6 +503,8 @@ def test_an_invalid_command_line_is_reported(arguments: list[str]) -> None:
     [
         (["explain", "abc"], "'abc' is not the id of a job; give its number, such as 69."),
         (["explain", "1_0"], "'1_0' is not the id of a job; give its number, such as 69."),
+        (["admin", "priority", "g", "nan"], "'nan' is not a number; give one such as 1000."),
+        (["admin", "limit", "7", "--delay", "1e999"], "'1e999' is not a number; give one such as 1000."),
         (["match-test", "--cpu-time-s", "1h"], "'1h' is not a whole number; give one such as 86400."),
         (["match-test", "--cpu-time-s", "1", "--gpus", "x"], "'x' is not a whole number; give one such as 86400."),
     ],
@@ -444,6 +525,15 @@ def test_a_wrong_value_is_reported_without_internal_terms(
 def test_an_invalid_server_url_is_reported(url: str, types: Types) -> None:
     types("secret\n")
     assert main(["login", "--server", url, "--user", "alice"]) == 2
+
+
+def test_a_token_that_is_there_gets_no_scope(
+    server: FakeServer, types: Types, capsys: pytest.CaptureFixture[str]
+) -> None:
+    types("a-token\n")
+    assert main(["login", "--server", server.url, "--token", "--scope", "administer"]) == 2
+    assert "leave out --scope, or --token." in capsys.readouterr().err
+    assert server.requests == []
 
 
 def test_a_log_in_without_a_password(types: Types) -> None:

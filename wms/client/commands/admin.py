@@ -18,6 +18,9 @@ _ACTIONS: Mapping[str, AdminAction] = {
     **admin_history.ACTIONS,
 }
 
+#: What an answer raises whose fields are missing, or of other types.
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
 
 def _configure(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -37,6 +40,8 @@ def _admin(options: Namespace, session: CommandSession) -> CommandOutput:
             raise
         detail = f"{plain(error)} Log in by `wms login --scope administer`."
         raise ServerRefusedError({**error.as_json(), "detail": detail}, status=error.status) from error
+    except _UNREADABLE as error:
+        raise session.server.other_program() from error
 
 
 COMMANDS = {"admin": Command(_configure, _admin)}

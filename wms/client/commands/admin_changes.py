@@ -77,7 +77,7 @@ def send_confirmed(send: Callable[[Record], Record], body: Record, options: Name
             sys.stderr.flush()
             if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
                 raise CancelledError("Nothing was changed.") from error
-        return send({**body, "confirmed": error.errors["confirmed"]})
+        return send({**body, "confirmed": error.errors.get("confirmed", [])})
 
 
 def not_found(detail: str) -> ServerRefusedError:

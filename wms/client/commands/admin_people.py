@@ -97,8 +97,8 @@ def _configure_suspend(parser: ArgumentParser) -> None:
 def _suspend(options: Namespace, session: CommandSession) -> CommandOutput:
     body = {"dry_run": options.dry_run, **({} if options.because is None else {"reason": options.because})}
     answer = session.server.put(_suspension_of(options), body, expects="suspended")
-    user, waiting, running = plain(answer["username"]), answer["waiting_jobs"], answer["running_jobs"]
-    kill = f" `wms kill owner:{user}` ends all of them." if running else ""
+    user, waiting, running = map(plain, (answer[name] for name in ("username", "waiting_jobs", "running_jobs")))
+    kill = f" `wms kill owner:{user}` ends all of them." if answer["running_jobs"] else ""
     sentence = f"{user} is suspended. Jobs that wait, and are not matched: {waiting}; that run to their end: {running}."
     return CommandOutput(answer, [tried(options, f"{sentence}{kill}")])
 
@@ -109,7 +109,8 @@ def _restore(options: Namespace, session: CommandSession) -> CommandOutput:
     if not options.dry_run:
         session.server.delete(address)
     sentence = (
-        f"{plain(answer['username'])} may log in again; jobs that can be matched again: {answer['waiting_jobs']}."
+        f"{plain(answer['username'])} may log in again; "
+        f"jobs that can be matched again: {plain(answer['waiting_jobs'])}."
     )
     return CommandOutput({**answer, "suspended": False}, [tried(options, sentence)])
 

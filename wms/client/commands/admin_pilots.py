@@ -81,8 +81,8 @@ def _pilots(options: Namespace, session: CommandSession) -> CommandOutput:
     answer = session.server.post(f"{address_of('pilots', 'bulk')}", body, expects="matched", repeatable=True)
     matched, verb = answer["matched"], {"drain": "drained", "kill": "killed"}[options.do]
     if options.dry_run:
-        return CommandOutput(answer, [f"Nothing was changed. {matched} living pilots would be {verb}."])
-    parts: list[Part] = [f"{answer['done']} pilots {verb}."]
+        return CommandOutput(answer, [f"Nothing was changed. {plain(matched)} living pilots would be {verb}."])
+    parts: list[Part] = [f"{plain(answer['done'])} pilots {verb}."]
     if answer["done"] < matched:
         parts.append(Note(f"{matched - answer['done']} of {matched} were {verb} before."))
     return CommandOutput(answer, parts)

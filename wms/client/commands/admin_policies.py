@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -81,7 +82,7 @@ def _set_state(options: Namespace, session: CommandSession) -> CommandOutput:
     answer = session.server.put(address_of(*levels, "state"), body, expects="state")
     until = f" until {moment(answer['until'])}" if answer["until"] else ""
     place = plain(answer["place"])
-    return CommandOutput(answer, [tried(options, f"{place[0].upper()}{place[1:]} is {answer['state']}{until}.")])
+    return CommandOutput(answer, [tried(options, f"{place[0].upper()}{place[1:]} is {plain(answer['state'])}{until}.")])
 
 
 # ---- Shares ----------------------------------------------------------------------------------------------------------
@@ -123,9 +124,12 @@ def _shown(answer: Record) -> CommandOutput:
 def _number(text: str) -> float:
     """Return a number of a command line."""
     try:
-        return float(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{text!r} is not a number; give one such as 1000.") from error
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ArgumentTypeError(f"{text!r} is not a number; give one such as 1000.")
+    return number
 
 
 # ---- Limits ----------------------------------------------------------------------------------------------------------
@@ -182,7 +186,9 @@ def _limit(options: Namespace, session: CommandSession) -> CommandOutput:
         limit = session.server.get(address, expects="scope")
         if not options.dry_run:
             session.server.delete(address)
-        return CommandOutput(limit, [tried(options, f"Limit {limit['id']} on {plain(limit['scope'])} is deleted.")])
+        return CommandOutput(
+            limit, [tried(options, f"Limit {plain(limit['id'])} on {plain(limit['scope'])} is deleted.")]
+        )
     if bounds.get("delay_s", 0) is None:
         bounds.setdefault("burst", None)
     limit = session.server.get(address, expects="room")
@@ -207,7 +213,7 @@ def _add_or_list(
 
 
 def _limit_in_words(limit: Record) -> str:
-    return f"Limit {limit['id']} on {plain(limit['scope'])}: {plain(limit['room'])}."
+    return f"Limit {plain(limit['id'])} on {plain(limit['scope'])}: {plain(limit['room'])}."
 
 
 # ---- Throttles -------------------------------------------------------------------------------------------------------
@@ -274,7 +280,9 @@ def _pause(options: Namespace, session: CommandSession) -> CommandOutput:
     if options.end and (end or options.because is not None):
         raise WrongUsageError("Pause a VO, or end its pause by --end; not both.")
     if options.end:
-        if not options.dry_run:
+        if options.dry_run:
+            session.server.get(address, expects="paused")  # refused, if there is no such VO
+        else:
             session.server.delete(address)
         sentence = f"Matching for {plain(options.vo)} goes on."
         return CommandOutput({"vo": options.vo, "paused": False}, [tried(options, sentence)])

@@ -45,6 +45,8 @@ def _configure_login(parser: ArgumentParser) -> None:
 
 def _login(options: Namespace, session: CommandSession) -> CommandOutput:
     """Prompt for missing values, log in, and store the token."""
+    if options.token and options.scope is not None:
+        raise WrongUsageError("A token has the rights with which it was made; leave out --scope, or --token.")
     environment = session.environment
     default = credentials.known_url(environment)
     url = checked_url(options.server or _prompt(f"Server [{default}]: ") or default, insecure=options.insecure)

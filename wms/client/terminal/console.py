@@ -20,6 +20,12 @@ class Note(str):
     __slots__ = ()
 
 
+class Drawn(str):
+    """A text that is printed as it is: drawn by the client, or meant for programs as it came."""
+
+    __slots__ = ()
+
+
 #: A line, a table, or facts.
 Part = Union[str, Table, Facts]
 
@@ -56,11 +62,13 @@ class Console:
         self._stream.flush()
 
     def lines_of(self, part: Part) -> list[str]:
-        """Return the lines of a part."""
-        if isinstance(part, Note):
-            return [self.colours.dim(part)] if self.is_terminal else []
-        if isinstance(part, str):
+        """Return the lines of a part; only in what is Drawn there can be control characters of a server."""
+        if isinstance(part, Drawn):
             return [part]
+        if isinstance(part, Note):
+            return [self.colours.dim(plain(part))] if self.is_terminal else []
+        if isinstance(part, str):
+            return [plain(part)]
         if isinstance(part, Facts):
             return self._facts(part)
         if not self.is_terminal:
@@ -68,7 +76,7 @@ class Console:
         return as_lines(part, width=self.size.columns, colours=self.colours, now=datetime.now(timezone.utc))
 
     def _facts(self, part: Facts) -> list[str]:
-        facts = [(label, value) for label, value in part.facts if value not in (None, "", [], ())]
+        facts = [(plain(label), value) for label, value in part.facts if value not in (None, "", [], ())]
         if not self.is_terminal:
             return [f"{label}\t{exact(value)}" for label, value in facts]
         widest = max((width_of(label) for label, _ in facts), default=0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from .colours import Colours
-from .text import shortened, width_of
+from .text import plain, shortened, width_of
 
 #: Statuses in the order of a bar: ends first, as it fills from the left.
 _ORDER = ("Done", "Failed", "Killed", "Deleted", "Completing", "Running", "Matched", "Held")
@@ -28,7 +28,7 @@ def bar_of(jobs: Mapping[str, int], *, width: int, colours: Colours) -> str:
     """Return the bar and the numbers, in one line of at most *width* columns."""
     total = sum(jobs.values())
     numbers = "  ".join(f"{number} {status}" for status, number in sorted(jobs.items(), key=_position) if number)
-    text = f"{ended(jobs)}/{total}  {numbers}"
+    text = plain(f"{ended(jobs)}/{total}  {numbers}")
     cells = min(_WIDEST_BAR, width - width_of(text) - 1)
     if cells < 3:
         return shortened(text, width)

@@ -80,7 +80,7 @@ def as_lines(table: Table, *, width: int, colours: Colours, now: datetime) -> li
         now: times are relative to it.
     """
     if not table.rows:
-        return [table.empty]
+        return [plain(table.empty)]
     shown = [[_for_people(value, column, now=now) for value, column in zip(row, table.columns)] for row in table.rows]
     headings = [column.heading for column in table.columns]
     natural = [max(map(width_of, cells)) for cells in zip(headings, *shown)]

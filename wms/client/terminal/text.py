@@ -38,13 +38,13 @@ def shortened(text: str, width: int) -> str:
 
 
 def parsed_moment(value: object) -> datetime | None:
-    """Return a time of the server (RFC 3339); None: it is none."""
+    """Return a time of the server (RFC 3339) in UTC; None: it is none."""
     try:
         # Python 3.10 and older do not read the Z.
         at = datetime.fromisoformat(re.sub("Z$", "+00:00", str(value)))
-    except ValueError:
+        return at.astimezone(timezone.utc) if at.tzinfo else None
+    except (ValueError, OverflowError):
         return None
-    return at if at.tzinfo else None
 
 
 def moment(value: object, *, seconds: bool = False) -> str:
@@ -52,7 +52,7 @@ def moment(value: object, *, seconds: bool = False) -> str:
     at = parsed_moment(value)
     if at is None:
         return plain(value)
-    return f"{at.astimezone(timezone.utc):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}} UTC"
+    return f"{at:{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}} UTC"
 
 
 def ago(value: object, *, now: datetime) -> str:
