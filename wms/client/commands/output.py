@@ -11,7 +11,7 @@ from pathlib import Path
 from ..connection import Record
 from ..errors import ClientError, Exit, ServerRefusedError, WrongUsageError
 from ..outputs import MOST_MB, bounded, download_output, leads_out, write
-from ..terminal.console import Drawn, Part
+from ..terminal.console import Part, Verbatim
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from ..wire.archives import ArchiveError, ArchiveReader
@@ -170,8 +170,8 @@ def _lines(text: str, session: CommandSession, *, is_part: bool = False) -> list
     if session.console.is_terminal:
         text = "\n".join(plain(line.replace("\t", "    ").rstrip("\r")) for line in text.split("\n"))
     if is_part:
-        return [Drawn(text)] if text else []
-    return [Drawn(text.rstrip("\n"))] if text else []
+        return [Verbatim(text)] if text else []
+    return [Verbatim(text.rstrip("\n"))] if text else []
 
 
 def _nothing(peek: Record, session: CommandSession) -> list[Part]:

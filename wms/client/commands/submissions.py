@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 
 from ..connection import Record
 from ..errors import WrongUsageError
-from ..terminal.console import Drawn, Note, Part
+from ..terminal.console import Note, Part, Verbatim
 from ..terminal.progress import bar_of
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from ..terminal.text import plain
@@ -94,7 +94,7 @@ def _one(submission: str, session: CommandSession) -> CommandOutput:
         ]
     )
     rows = [[place["site"] or "", place["status"], place["jobs"]] for place in answer["places"]]
-    bar: list[Part] = [Drawn(bar_of(answer["jobs"], width=console.size.columns, colours=console.colours)), Note("")]
+    bar: list[Part] = [Verbatim(bar_of(answer["jobs"], width=console.size.columns, colours=console.colours)), Note("")]
     warnings = [f"Warning: {plain(warning)}" for warning in answer["warnings"]]
     return CommandOutput(
         answer, [*(bar if console.is_terminal else []), facts, *warnings, Note(""), Table(_PLACES, rows)]

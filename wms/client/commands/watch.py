@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..connection import Record
 from ..errors import ServerRefusedError, WrongUsageError
 from ..job import counts_of
-from ..terminal.console import Drawn
+from ..terminal.console import Verbatim
 from ..terminal.progress import bar_of, ended
 from ..terminal.screen import whole_screen
 from ..terminal.tables import as_lines
@@ -118,7 +118,9 @@ def _watch(options: Namespace, session: CommandSession) -> CommandOutput:
             screen.draw(_lines(subject, view, session, width=size.columns), height=size.lines)
             if view.is_over or screen.key_within(max(1, options.interval)) in {"q", "Q"}:
                 break
-    return CommandOutput(view.counts, [Drawn(bar_of(view.counts, width=console.size.columns, colours=console.colours))])
+    return CommandOutput(
+        view.counts, [Verbatim(bar_of(view.counts, width=console.size.columns, colours=console.colours))]
+    )
 
 
 def _filters(options: Namespace, session: CommandSession) -> dict[str, str]:

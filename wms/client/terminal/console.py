@@ -20,7 +20,7 @@ class Note(str):
     __slots__ = ()
 
 
-class Drawn(str):
+class Verbatim(str):
     """A text that is printed as it is: drawn by the client, or meant for programs as it came."""
 
     __slots__ = ()
@@ -62,8 +62,8 @@ class Console:
         self._stream.flush()
 
     def lines_of(self, part: Part) -> list[str]:
-        """Return the lines of a part; only in what is Drawn there can be control characters of a server."""
-        if isinstance(part, Drawn):
+        """Return the lines of a part; only in what is Verbatim there can be control characters of a server."""
+        if isinstance(part, Verbatim):
             return [part]
         if isinstance(part, Note):
             return [self.colours.dim(plain(part))] if self.is_terminal else []
