@@ -1,7 +1,6 @@
 """GET /api/v1/leases/: who ran where, and when."""
 
-from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
@@ -17,9 +16,6 @@ from wms.accounts.api.permissions import IsManager, user_of
 from wms.kernel.clock import current_time
 from wms.kernel.rest import PAGE_PARAMETERS, CursorPages, checked_filters, error_responses
 from wms.kernel.rest.audience import Audience
-
-#: Begin of the period that is listed unless another, a job or a pilot is named.
-_PERIOD: Final = timedelta(days=1)
 
 
 class LeasePages(CursorPages):
@@ -59,11 +55,8 @@ class LeaseListView(ListAPIView[Match]):
     def get_queryset(self) -> QuerySet[Match]:
         """Return the leases of the period that the query string names."""
         filters = checked_filters(LeaseFilterSet, self.request.query_params, Match.objects.none(), also=PAGE_PARAMETERS)
-        period = filters.form.cleaned_data
-        since = period["since"]
-        if since is None and period["job"] is None and period["pilot"] is None:
-            since = current_time() - _PERIOD
-        return leases_seen_by(user_of(self.request), since=since, until=period["until"])
+        since, until = filters.period(now=current_time())
+        return leases_seen_by(user_of(self.request), since=since, until=until)
 
     @extend_schema(
         operation_id="leases_list",

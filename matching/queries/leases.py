@@ -58,4 +58,9 @@ def leases_seen_by(user: User, *, since: datetime | None, until: datetime | None
         leases = leases.filter(leased_at__lt=until)
     if not user.is_operator:
         leases = leases.filter(job__vo__in=list(VO.objects.managed_by(user)))
-    return leases.select_related("job__owner", "job__group", "job__vo", "pilot", "queue__ce__site")
+    places = leases.select_related("job__owner", "job__group", "job__vo", "pilot", "queue__ce__site")
+    # Jobs and pilots have long columns, such as the report on the node.
+    return places.only(
+        "leased_at", "ended_at", "end_reason", "job__owner__username", "job__group__name", "job__vo__name",
+        "pilot__host_name", "queue__name", "queue__ce__name", "queue__ce__site__name",
+    )  # fmt: skip

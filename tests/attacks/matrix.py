@@ -229,6 +229,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET pilot-summary": MANAGERS | OTHER_MANAGER,
         "GET pilot-log-read": MANAGERS,
         "GET portal:pilots": PEOPLE,
+        "GET portal:leases": MANAGERS | OTHER_MANAGER,  # of jobs of the caller's VOs
+        "GET portal:leases-csv": MANAGERS | OTHER_MANAGER,
         "GET portal:operations": OPERATORS,
         "POST portal:operations-ask-again": OPERATORS,
         "GET portal:pilot": MANAGERS,

@@ -76,6 +76,7 @@ PAGES: Final = (
     Page(name="accounting", address="/accounting/?by=group&and_by=month"),
     Page(name="pilots", address="/pilots/", reader=Reader.OPERATOR),
     Page(name="pilot", address="/pilots/{pilot}/", reader=Reader.OPERATOR),
+    Page(name="leases", address="/leases/", reader=Reader.OPERATOR),
     Page(name="account", address="/accounts/"),
     Page(name="account-none", address="/accounts/", reader=Reader.NEWCOMER),
     Page(name="password", address="/accounts/password/"),

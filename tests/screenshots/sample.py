@@ -94,7 +94,9 @@ def make_sample() -> Sample:
             set_priority(group, priority=priority, reason=reason, confirmed=(), by=olga, now=now)
     _use(jobs[JobStatus.RUNNING])
     _account(alice, group, cern, now=now)
-    make_match(job=jobs[JobStatus.RUNNING], pilot=pilot, leased_at=now)
+    lease = make_match(job=jobs[JobStatus.RUNNING], pilot=pilot, leased_at=now)
+    lease.queue = queue
+    lease.save()
     people = {Reader.PHYSICIST: alice, Reader.NEWCOMER: nora, Reader.OPERATOR: olga, Reader.WAITING: wanda}
     return Sample(
         ids={

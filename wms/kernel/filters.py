@@ -61,4 +61,4 @@ class ZonedTimeField(forms.Field):
 class ZonedTimeFilter(IsoDateTimeFilter):
     """Rows before or after a time, by its lookup."""
 
-    field_class = ZonedTimeField
+    field_class: type[forms.Field] = ZonedTimeField

@@ -1,12 +1,13 @@
-"""Files with all jobs of a list, written while they are read: CSV and JSON with the columns of REST's job row."""
+"""Files with the rows of a list, written while they are read: CSV and JSON with the columns of REST's row."""
 
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
 from itertools import islice
-from typing import Final
+from typing import Any, Final, TypeVar
 
+from django.db.models import Model
 from rest_framework.serializers import Serializer
 
 from wms.jobs.api.outputs import JobRowOut
@@ -14,19 +15,30 @@ from wms.jobs.models import Job
 from wms.kernel.middleware import visible
 from wms.kernel.spreadsheets import cell
 
+M = TypeVar("M", bound=Model)
+
 #: Rows that are written at once.
 _AT_ONCE: Final = 200
 
 
-def as_csv(jobs: Iterable[Job]) -> Iterator[bytes]:
-    """Yield the jobs as CSV in UTF-8, with a head; texts that a spreadsheet would take for a formula begin with ``'``.
+def as_csv(
+    rows: Iterable[Model], *, output: type[Serializer[Any]] = JobRowOut, most: int | None = None
+) -> Iterator[bytes]:
+    """Yield the rows as CSV in UTF-8, with a head; texts that a spreadsheet would take for a formula begin with ``'``.
 
     Characters that steer terminals or the direction of a text are escaped, as on pages.
+
+    Args:
+        rows: of the list.
+        output: REST's row.
+        most: rows that are written; a last line says so if there are more. None: all.
     """
-    row = JobRowOut()
-    yield _lines([_columns(row)])
-    for portion in _portions(jobs):
-        yield visible(_lines([map(_cell, _flat(row.to_representation(job)).values()) for job in portion]))
+    columns, each = output(), iter(rows)
+    yield _lines([_columns(columns)])
+    for portion in _portions(islice(each, most)):
+        yield visible(_lines([map(_cell, _flat(columns.to_representation(row)).values()) for row in portion]))
+    if next(each, None) is not None:
+        yield _lines([[f"only the first {most:,} rows: there are more"]])
 
 
 def as_json(jobs: Iterable[Job]) -> Iterator[bytes]:
@@ -39,13 +51,13 @@ def as_json(jobs: Iterable[Job]) -> Iterator[bytes]:
     yield b"[]\n" if separator == "[\n" else b"\n]\n"
 
 
-def _portions(jobs: Iterable[Job]) -> Iterator[list[Job]]:
-    each = iter(jobs)
+def _portions(rows: Iterable[M]) -> Iterator[list[M]]:
+    each = iter(rows)
     while portion := list(islice(each, _AT_ONCE)):
         yield portion
 
 
-def _columns(row: JobRowOut) -> Iterator[str]:
+def _columns(row: Serializer[Any]) -> Iterator[str]:
     for name, field in row.fields.items():
         yield from (f"{name}.{inner}" for inner in field.fields) if isinstance(field, Serializer) else (name,)
 

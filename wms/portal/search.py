@@ -193,8 +193,12 @@ def _submission(value: str, _now: datetime) -> str:
         raise _InvalidWordError(sentence) from error
 
 
-def _time(value: str, now: datetime) -> str:
-    """Return a duration before *now*, or a date or time (of UTC, if it names no zone), in RFC 3339."""
+def time_in(value: str, now: datetime) -> str:
+    """Return a duration before *now*, or a date or time (of UTC, if it names no zone), in RFC 3339.
+
+    Raises:
+        ValueError: the text is none of them; with a sentence for its author.
+    """
     try:
         if ago := _AGO.fullmatch(value):
             moment = now - int(ago[1]) * _UNITS[ago[2].lower()]
@@ -213,8 +217,8 @@ _READERS: Final[Mapping[str, Callable[[str, datetime], str]]] = MappingProxyType
         "exit_code": _exit_code,
         "job_group_id": _submission,
         "task_queue": partial(_id, of="task queue"),
-        "submitted_after": _time,
-        "submitted_before": _time,
+        "submitted_after": time_in,
+        "submitted_before": time_in,
     }
 )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
@@ -42,6 +43,16 @@ def jobs_of_task_queue(filled: Filled) -> object:
     return queries.listed(filters, Extent(at_most=51), by=filled.operator)
 
 
+def leases_on_host(filled: Filled) -> object:
+    """Return the rows of the page of a host's leases, of a period that begins before all of them."""
+    query = urlencode({"host": filled.pilot.host_name, "since": "2000-01-01"})
+    client = Client()
+    client.force_login(filled.manager)
+    rows = client.get(f"/leases/?{query}").context["rows"]
+    assert rows
+    return rows
+
+
 def in_admin(address: str) -> Callable[[Filled], object]:
     """Return the request of an operator for a list of the administration; braces stand for rows' keys and names."""
 
@@ -73,6 +84,10 @@ PAGES: Final[Mapping[str, tuple[Callable[[Filled], object], frozenset[str]]]] = 
     "admin matches by pilot": (
         in_admin("matching/match/?q={pilot}"),
         frozenset({"a_request_of_a_pilot_gets_its_leases_once"}),
+    ),
+    "leases on a host": (
+        leases_on_host,
+        frozenset({"pilot_latest_on_host", "a_request_of_a_pilot_gets_its_leases_once"}),
     ),
     "jobs of a task queue": (jobs_of_task_queue, frozenset({"queued_job_oldest_of_its_kind", "jobs_job_pkey"})),
 }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
@@ -96,6 +97,8 @@ class PilotView:
     leases: Sequence[LeaseRow]
     #: Such as "the newest 50 of 72".
     how_many: str
+    #: Query string of the leases on its host, from the day of its submission on; empty: the host is unknown.
+    host_query: str
     log: KeptLog
     #: Seconds between two reloads of the log; None: it is complete.
     refresh_s: int | None
@@ -142,6 +145,7 @@ def pilot_view(pilot: Pilot, *, leases: LeasesOfPilot, log: KeptLog) -> PilotVie
         left=_left(pilot),
         leases=[_lease(match) for match in leases.newest],
         how_many=f"the newest {shown} of {count:,}" if shown < count else f"{count}",
+        host_query=urlencode({"host": row.host, "since": f"{row.submitted_at:%Y-%m-%d}"}) if row.host else "",
         log=log,
         refresh_s=_REFRESH_S if pilot.ended_at is None else None,
     )
