@@ -24,7 +24,7 @@ _HISTORY = (
 def _configure_history(parser: ArgumentParser) -> None:
     parser.add_argument("--vo", metavar="VO", help="changes that concern this VO")
     parser.add_argument("--who", metavar="USER", help="changes by this user")
-    parser.add_argument("--target", metavar="NAME", help='changes of this, such as "site LCG.CERN.ch"')
+    parser.add_argument("--target", metavar="NAME", help='changes of this, such as "site LCG.Example.org"')
     add_limit(parser, what="changes")
 
 
