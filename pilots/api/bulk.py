@@ -13,9 +13,10 @@ from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
 from pilots.services import exclusions
 from pilots.tasks import serve_ce
-from wms.accounts.api.permissions import IsManager, managed_vos_of, user_of
+from wms.accounts.api.permissions import IsManager, user_of
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import User
+from wms.accounts.queries import managed_vos_of
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.rest import ChangeIn, FilterBody, ReasonText, WholeNumber, error_responses

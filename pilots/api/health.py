@@ -17,9 +17,10 @@ from pilots.tasks import serve_ce
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Site
 from resources.queries.rights import require_only_managed_vos, sites_serving
-from wms.accounts.api.permissions import IsManager, managed_vos_of, user_of
+from wms.accounts.api.permissions import IsManager, user_of
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import User
+from wms.accounts.queries import managed_vos_of
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.rest import ChangeIn, CursorPages, error_responses

@@ -12,11 +12,13 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from resources.domain.enums import ResourceState
-from resources.models import ComputingElement, Queue, Site
+from resources.models import Site
+from resources.queries.places import level_at
 from resources.queries.rights import require_only_managed_vos
 from resources.services.states import MAX_REASON_LENGTH, full_name, set_state
-from wms.accounts.api.permissions import IsManager, managed_vos_of, user_of
+from wms.accounts.api.permissions import IsManager, user_of
 from wms.accounts.domain import TokenScope
+from wms.accounts.queries import managed_vos_of
 from wms.kernel.clock import current_time
 from wms.kernel.rest import ChangeIn, EndIn, ReasonText, end_in, error_responses
 from wms.kernel.rest.audience import Audience
@@ -54,14 +56,14 @@ class _StateView(APIView):
     permission_classes = (IsManager,)
     token_scope = TokenScope.ADMINISTER
 
-    def put(self, request: Request, site: str, ce: str | None = None, queue: str | None = None) -> Response:
+    def put(self, request: Request, site: str, ce: str = "", queue: str = "") -> Response:
         """Set the state; with the same values again nothing changes.
 
         A manager may do this at sites that serve only VOs of the manager, an operator everywhere.
         """
         values, user, now = StateIn.checked(request.data), user_of(request), current_time()
         row = get_object_or_404(Site.objects.visible_to(user), name=site)
-        level = _level_of(row, ce, queue)
+        level = level_at(row, ce=ce, queue=queue)
         require_only_managed_vos(row, managed_vos_of(user))
         with transaction.atomic(durable=True):
             set_state(
@@ -75,15 +77,6 @@ class _StateView(APIView):
             transaction.set_rollback(values["dry_run"])
         state = {"place": full_name(level), "state": level.state}
         return Response(StateOut({**state, "reason": level.state_reason, "until": level.state_until}).data)
-
-
-def _level_of(site: Site, ce: str | None, queue: str | None) -> Site | ComputingElement | Queue:
-    if ce is None:
-        return site
-    of_site = get_object_or_404(ComputingElement.objects.select_related("site"), site=site, name=ce)
-    if queue is None:
-        return of_site
-    return get_object_or_404(Queue.objects.select_related("ce__site"), ce=of_site, name=queue)
 
 
 def _documented(level: str, words: str) -> Callable[[type[_StateView]], type[_StateView]]:

@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.accounts.models import VO
-from wms.kernel.errors import RejectedError
+from wms.kernel.errors import NotFoundError, RejectedError
 from wms.kernel.memo import UNCACHED, CachedLookups
 from wms.kernel.names import did_you_mean
 from wms.wire.protocol import UNKNOWN_PLACE
@@ -222,6 +222,25 @@ def _only(rows: list[RowT]) -> RowT | None:
 def serves(site: Site, vo: VO) -> bool:
     """Return whether *site* serves *vo*."""
     return Site.objects.serving(vo).filter(pk=site.pk).exists()
+
+
+def level_at(site: Site, *, ce: str = "", queue: str = "") -> Site | ComputingElement | Queue:
+    """Return the site, its CE of this name, or the queue of this name at the CE; an empty name leaves a level out.
+
+    Raises:
+        NotFoundError: the site has no such CE, or the CE no such queue.
+    """
+    if not ce and not queue:
+        return site
+    if not queue:
+        of_site = ComputingElement.objects.select_related("site").filter(site=site, name=ce).first()
+        if of_site is None:
+            raise NotFoundError(f"The site {site} has no computing element of this name.")
+        return of_site
+    of_ce = Queue.objects.select_related("ce__site").filter(ce__site=site, ce__name=ce, name=queue).first()
+    if of_ce is None:
+        raise NotFoundError(f"The site {site} has no computing element and queue of these names.")
+    return of_ce
 
 
 def why_closed(

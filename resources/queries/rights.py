@@ -20,13 +20,18 @@ def sites_serving_only(vos: frozenset[int]) -> QuerySet[Site]:
     return Site.objects.filter(Exists(served.filter(vo__in=vos)), ~Exists(served.exclude(vo__in=vos)))
 
 
+def may_change(site: Site, vos: frozenset[int] | None) -> bool:
+    """Return whether the managers of the VOs may change the site; None: an operator, who may change any."""
+    return vos is None or (bool(vos) and sites_serving_only(vos).filter(pk=site.pk).exists())
+
+
 def require_only_managed_vos(site: Site, vos: frozenset[int] | None) -> None:
     """Return if the managers of the VOs may change the site; None: an operator, who may change any.
 
     Raises:
         ForbiddenError: it also serves other VOs.
     """
-    if vos is not None and not sites_serving_only(vos).filter(pk=site.pk).exists():
+    if not may_change(site, vos):
         raise ForbiddenError(f"The site {site.name} also serves VOs that you do not manage; ask an operator.")
 
 

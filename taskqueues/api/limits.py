@@ -28,9 +28,10 @@ from taskqueues.services.limits import (
     of_same_scope,
     save_limit,
 )
-from wms.accounts.api.permissions import IsManager, managed_vos_of, user_of
+from wms.accounts.api.permissions import IsManager, user_of
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import VO, Group, User
+from wms.accounts.queries import managed_vos_of
 from wms.kernel.db import database_now
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest import ConfirmedIn, CursorPages, Name, Number, WholeNumber, error_responses

@@ -17,8 +17,9 @@ from resources.queries.rights import require_only_managed_vos, sites_serving
 from resources.queries.throttles import ThrottleStanding, standings
 from resources.services.throttles import COLUMNS
 from taskqueues.services.throttles import set_throttle
-from wms.accounts.api.permissions import IsManager, managed_vos_of, user_of
+from wms.accounts.api.permissions import IsManager, user_of
 from wms.accounts.domain import TokenScope
+from wms.accounts.queries import managed_vos_of
 from wms.kernel.db import database_now
 from wms.kernel.rest import ConfirmedIn, Name, WholeNumber, error_responses
 from wms.kernel.rest.audience import Audience

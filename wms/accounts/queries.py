@@ -99,6 +99,11 @@ def is_manager(user: User) -> bool:
     return user.is_operator or user.managed_vos.exists()
 
 
+def managed_vos_of(user: User) -> frozenset[int] | None:
+    """Return the primary keys of the VOs that *user* manages; None: an operator, who manages everything."""
+    return None if user.is_operator else frozenset(VO.objects.managed_by(user).values_list("pk", flat=True))
+
+
 def profile_of(user: User) -> Profile:
     """Return the account of *user*."""
     groups = groups_of(user)
@@ -178,12 +183,12 @@ class HistoryEntry:
     changes: Sequence[str]
 
 
-def history_of(row: Model, *, user: User) -> list[HistoryEntry]:
-    """Return the changes of a row, through any door, that *user* may see, the newest first."""
+def history_of(row: Model, *, user: User, most: int | None = None) -> list[HistoryEntry]:
+    """Return the newest *most* changes of a row, through any door, that *user* may see; None: all."""
     row_type, row_id = identity_of(row)
     # Uses index: security_event_by_row
     events, vos = history_for(user).filter(row_type=row_type, row_id=row_id), managed_names(user)
-    return [history_entry(event, vos=vos) for event in events.order_by("-id")]
+    return [history_entry(event, vos=vos) for event in events.order_by("-id")[:most]]
 
 
 def first_change_of(row: Model) -> datetime | None:

@@ -66,8 +66,3 @@ def managed_group(request: Request, name: str) -> Group:
     group = get_object_or_404(Group.objects.visible_to(user).select_related("vo"), name=name)
     require_manager(group.vo, user)
     return group
-
-
-def managed_vos_of(user: User) -> frozenset[int] | None:
-    """Return the primary keys of the VOs that *user* manages; None: an operator, who manages everything."""
-    return None if user.is_operator else frozenset(VO.objects.managed_by(user).values_list("pk", flat=True))
