@@ -173,6 +173,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET portal:task-queue": OF_THE_JOB,
         "GET portal:sites": PEOPLE,
         "GET portal:site": OF_THE_VO,
+        "POST portal:site-state": MANAGERS,
         "GET portal:shares": PEOPLE,
         "GET portal:submit-json": PEOPLE,
         "POST portal:submit-json": PEOPLE,

@@ -208,6 +208,7 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
         "auth-oidc-token": {"handle": scene.handle},
         "auth-oidc-device": {},
         "portal:person-admit": {"group": scene.sample.group.pk},
+        "portal:site-state": {"state": "draining", "reason": "kernel update", "for_s": "7200"},
         "portal:account-mail": {"when": "never"},
         "portal:tokens": {"name": "laptop", "scope": "read", "days": "1"},
         "portal:job-actions": {"action": "kill"},

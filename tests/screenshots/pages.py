@@ -71,6 +71,7 @@ PAGES: Final = (
     Page(name="task-queue", address="/task-queues/{task_queue}/"),
     Page(name="sites", address="/sites/"),
     Page(name="site", address="/sites/{site_name}/"),
+    Page(name="site-operator", address="/sites/LCG.RAL.uk/", reader=Reader.OPERATOR),
     Page(name="shares", address="/shares/"),
     Page(name="plots", address="/plots/"),
     Page(name="accounting", address="/accounting/?by=group&and_by=month"),

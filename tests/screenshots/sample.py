@@ -15,6 +15,7 @@ from pilots.models import Pilot
 from pilots.services import logs
 from resources.domain.enums import ResourceState
 from resources.models import Site
+from resources.services.states import set_state
 from taskqueues.models import QueuedJob
 from taskqueues.services.priorities import set_priority
 from tests.factories import (
@@ -83,7 +84,7 @@ def make_sample() -> Sample:
     invite(make_group(name="lhcb_mc", vo=vo), alice.username, by=olga, now=now)
     make_token(alice)
     cern = make_site(name="LCG.CERN.ch", vos=[vo])
-    make_throttled_site(name="LCG.RAL.uk", vos=[vo])
+    _decide(make_throttled_site(name="LCG.RAL.uk", vos=[vo]), by=olga, now=now)
     make_site(name="LCG.PIC.es", vos=[vo], state=ResourceState.BANNED)
     queue = make_queue(name="grid", ce=make_ce(name="ce01.cern.ch", site=cern))
     pilot = _pilot(make_pilot(vo=vo, queue=queue), now=now)
@@ -114,6 +115,19 @@ def make_sample() -> Sample:
         },
         cookies={reader: _session(user) for reader, user in people.items()},
     )
+
+
+def _decide(site: Site, *, by: User, now: datetime) -> None:
+    """Drain a site and let it work again, and drain its computing element."""
+    ce = make_queue(name="long", ce=make_ce(name="ce01.ral.uk", site=site)).ce
+    until = now + timedelta(days=1)
+    for level, state, reason in (
+        (site, ResourceState.DRAINING, "ticket 4711"),
+        (site, ResourceState.ACTIVE, ""),
+        (ce, ResourceState.DRAINING, "new kernel"),
+    ):
+        end = until if state is ResourceState.DRAINING else None
+        set_state(level, state=state, reason=reason, until=end, by=by, now=now)
 
 
 def _pilot(pilot: Pilot, *, now: datetime) -> Pilot:

@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from difflib import get_close_matches
 from unicodedata import category, normalize
+
+from wms.kernel.time_texts import to_the_second
 
 #: Names listed in a sentence; the rest are counted.
 MOST_LISTED = 5
@@ -137,6 +140,8 @@ def _value_in_words(value: object) -> str:
         return "none"
     if isinstance(value, float):
         return in_full(value)
+    if isinstance(value, datetime):
+        return to_the_second(value)
     text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     return text if len(text) <= LONGEST_IN_HISTORY else f"{text[: LONGEST_IN_HISTORY - 1]}…"
 

@@ -92,6 +92,13 @@ def closed_for(vo_ids: frozenset[int] | None) -> Sequence[ClosedPlace]:
     return _closed_for.get((configured, vo_ids), lambda: _closed(configured, vo_ids, now=current_time()))
 
 
+def closed_at(site_id: int) -> Sequence[ClosedPlace]:
+    """Return the places of a site that are banned or draining now, also those inside a closed one."""
+    places = _closed_places.get(revisions.last_change(*revisions.configuration()), closed_places)
+    now = current_time()
+    return tuple(place for place in places if place.ids[0] == site_id and place.is_closed(now=now))
+
+
 def _closed(configured: int, vo_ids: frozenset[int] | None, *, now: datetime) -> Sequence[ClosedPlace]:
     places = _closed_places.get(configured, closed_places)
     closed = [place for place in places if place.is_closed(now=now) and place.serves_one_of(vo_ids)]

@@ -72,6 +72,7 @@ urlpatterns: list[URLPattern] = [
     path("task-queues/<int:pk>/", task_queues.task_queue_detail_page, name="task-queue"),
     path("sites/", sites.site_list, name="sites"),
     path("sites/<str:name>/", sites.site_page, name="site"),
+    path("sites/<str:name>/state/", sites.set_place_state, name="site-state"),
     path("shares/", shares.shares_page, name="shares"),
     path("failures/", job_list.failures, name="failures"),
     path("plots/", plots.plots, name="plots"),

@@ -210,6 +210,28 @@ def test_a_manager_sees_why_a_site_takes_no_jobs(live_server: LiveServer, browse
     assert browser.complaints == []
 
 
+def test_a_manager_bans_a_site_for_two_hours_and_allows_it_again(live_server: LiveServer, browser: Browser) -> None:
+    page = browser.page
+    log_in(browser, live_server, username="bob")
+    page.get_by_role("link", name="Sites", exact=True).first.click()
+    page.get_by_role("link", name="LCG.CERN.ch").click()
+    state = page.locator(".state")
+    state.get_by_text("Change").click()
+    state.get_by_role("button", name="Ban").click()  # the browser asks for the reason
+    page.keyboard.type("storage is moved")
+    state.get_by_label("For").select_option("2 h")
+    state.get_by_role("button", name="Ban").click()
+    expect(page.get_by_role("status")).to_contain_text("Site LCG.CERN.ch is banned until")
+    expect(state).to_contain_text("banned")
+    expect(state).to_contain_text("storage is moved until in")
+    expect(page.get_by_role("region", name="Last changes")).to_contain_text("state: banned")
+    state.get_by_text("Change", exact=False).first.click()
+    state.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("status")).to_have_text("Site LCG.CERN.ch is active.")
+    expect(state).to_contain_text("active")
+    assert browser.complaints == []
+
+
 def test_the_documentation_of_the_api_loads(live_server: LiveServer, browser: Browser) -> None:
     browser.page.goto(f"{live_server.url}/api/v1/docs/")
     browser.page.get_by_text("/api/v1/jobs/", exact=True).first.wait_for()

@@ -10,10 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from wms.accounts.api.permissions import IsManager, managed_vos_of, user_of
+from wms.accounts.api.permissions import IsManager, user_of
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import User
-from wms.accounts.queries import is_in
+from wms.accounts.queries import is_in, managed_vos_of
 from wms.accounts.services.members import require_changeable, set_suspended
 from wms.jobs.queries.amounts import leased_and_waiting
 from wms.kernel.rest import ChangeIn, ReasonText, error_responses

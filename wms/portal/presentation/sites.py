@@ -1,7 +1,7 @@
 """Presentation of sites: states, what they offer, and what happens there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -11,10 +11,12 @@ from django.urls import reverse
 from matching.queries.site_status import RecentSuccess, SiteStatus
 from pilots.domain.pilot import PilotStatus
 from resources.domain.enums import ResourceState
-from resources.models import Queue, ResourceLevel, Site
+from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from resources.queries.throttles import ThrottleStanding
+from resources.services.states import full_name
 from wms.kernel.names import listed
 from wms.kernel.time_texts import duration
+from wms.portal.forms.sites import PlaceStateForm
 from wms.portal.presentation.pilots import PILOT_BADGES
 from wms.portal.presentation.statuses import Segment
 from wms.portal.search import query_of
@@ -40,6 +42,43 @@ class StateView:
     #: Empty if it is active.
     reason: str
     until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateButton:
+    """A button that sets a state."""
+
+    state: str
+    label: str
+    #: Style of the button; empty: plain.
+    style: str
+    needs_reason: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDecision:
+    """The form that sets the state of one place, for those who may."""
+
+    id: str
+    #: In words, such as "queue grid of computing element ce01 at site LCG.CERN.ch".
+    place: str
+    #: Names that the form sends; empty: a level further outwards.
+    ce: str
+    queue: str
+    #: A sentence about its own state, if that of an outer level is shown; empty: its own is shown.
+    own_state: str
+    buttons: Sequence[StateButton]
+    #: The refused form; None: nothing was sent.
+    refused: PlaceStateForm | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedCE:
+    """One computing element, for those who may set its state."""
+
+    name: str
+    state: StateView
+    decision: StateDecision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +129,22 @@ class OfferedQueue:
     tags: str
     job_types: str
     container: str
+    #: None: the reader may not set its state.
+    decision: StateDecision | None
+
+
+_BAN: Final = StateButton(state=ResourceState.BANNED, label="Ban", style="danger", needs_reason=True)
+_DRAIN: Final = StateButton(state=ResourceState.DRAINING, label="Drain", style="", needs_reason=True)
+_ALLOW: Final = StateButton(state=ResourceState.ACTIVE, label="Allow", style="primary", needs_reason=False)
+_OTHER_END: Final = "Change reason and end"
+#: {state in force: its buttons}; the first is also pressed by Enter in the reason.
+_BUTTONS: Final[Mapping[ResourceState, Sequence[StateButton]]] = MappingProxyType(
+    {
+        ResourceState.ACTIVE: (_DRAIN, _BAN),
+        ResourceState.DRAINING: (replace(_DRAIN, label=_OTHER_END), _BAN, _ALLOW),
+        ResourceState.BANNED: (replace(_BAN, label=_OTHER_END, style=""), _DRAIN, _ALLOW),
+    }
+)
 
 
 def site_row(site: Site, status: SiteStatus, *, now: datetime) -> SiteRow:
@@ -122,8 +177,17 @@ def site_row(site: Site, status: SiteStatus, *, now: datetime) -> SiteRow:
     )
 
 
-def offered_queue(queue: Queue, *, now: datetime) -> OfferedQueue:
-    """Return a batch queue, loaded with its CE, and what it offers."""
+def offered_queue(
+    queue: Queue, *, now: datetime, may_decide: bool, refused: PlaceStateForm | None = None
+) -> OfferedQueue:
+    """Return a batch queue, loaded with its CE and site, and what it offers.
+
+    Args:
+        queue: the queue.
+        now: time for which its state is shown.
+        may_decide: whether the reader may set its state.
+        refused: the reader's refused form, of any place of the site.
+    """
     ce_state, state = state_view(queue.ce, now=now), state_view(queue, now=now)
     return OfferedQueue(
         ce=queue.ce.name,
@@ -136,6 +200,36 @@ def offered_queue(queue: Queue, *, now: datetime) -> OfferedQueue:
         tags=", ".join(f"{tag} (required)" if tag in queue.required_tags else tag for tag in queue.tags),
         job_types=listed(queue.job_types),
         container="yes" if queue.container else "no",
+        decision=state_decision(queue, now=now, refused=refused) if may_decide else None,
+    )
+
+
+def offered_ce(ce: ComputingElement, *, now: datetime, refused: PlaceStateForm | None) -> OfferedCE:
+    """Return a computing element, loaded with its site; arguments as of ``offered_queue``."""
+    return OfferedCE(name=ce.name, state=state_view(ce, now=now), decision=state_decision(ce, now=now, refused=refused))
+
+
+def state_decision(
+    level: Site | ComputingElement | Queue, *, now: datetime, refused: PlaceStateForm | None
+) -> StateDecision:
+    """Return the form of one place; arguments as of ``offered_queue``."""
+    ce, queue, own_state = "", "", ""
+    match level:
+        case ComputingElement():
+            ce = level.name
+        case Queue():
+            ce, queue = level.ce.name, level.name
+            if level.ce.state_at(now) is not ResourceState.ACTIVE:
+                own_state = f"The queue itself is {level.state_at(now)}; the state shown is that of its CE."
+    is_refused = refused is not None and (refused["ce"].value(), refused["queue"].value()) == (ce, queue)
+    return StateDecision(
+        id="-".join(["state-of", level._meta.model_name or "", str(level.pk)]),
+        place=full_name(level),
+        ce=ce,
+        queue=queue,
+        own_state=own_state,
+        buttons=_BUTTONS[level.state_at(now)],
+        refused=refused if is_refused else None,
     )
 
 
@@ -190,4 +284,5 @@ def _throttle(standing: ThrottleStanding | None) -> str:
         return ""
     if not standing.accepting:
         return f"closed: {standing.why_closed}"
-    return "open" if standing.room_left is None else f"open: {standing.room_left} more matches until it closes"
+    matches = "match" if standing.room_left == 1 else "matches"
+    return "open" if standing.room_left is None else f"open: room for {standing.room_in_words} more {matches}"

@@ -1,28 +1,46 @@
-"""The sites that serve the user's VOs, and the page of one."""
+"""The sites that serve the user's VOs, and the page of one, where its state is set by those who may."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
-from django.views.decorators.http import require_safe
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.text import capfirst
+from django.views.decorators.http import require_POST, require_safe
 
 from matching.queries.site_status import statuses_of
-from resources.models import Queue, Site
+from resources.models import ComputingElement, Queue, Site
+from resources.queries.places import level_at
+from resources.queries.rights import may_change, require_only_managed_vos, sites_serving
+from resources.queries.throttles import standings
+from resources.services.states import MAX_REASON_LENGTH, StateError, full_name, set_state
 from wms.accounts.models import User
+from wms.accounts.queries import history_of, managed_vos_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
+from wms.kernel.clock import current_time
 from wms.kernel.db import database_now
+from wms.kernel.time_texts import to_the_second
 from wms.portal import revisions
+from wms.portal.forms.sites import DURATIONS, PlaceStateForm
 from wms.portal.live import live
-from wms.portal.notices import closed_for
-from wms.portal.pages import show, signed_in
-from wms.portal.presentation.sites import amount_labels, offered_queue, site_row
+from wms.portal.notices import closed_at, closed_for
+from wms.portal.pages import refusals_as_404, show, signed_in
+from wms.portal.presentation.sites import amount_labels, offered_ce, offered_queue, site_row, state_decision
 from wms.portal.views.waiting import supply
 
 #: Rows of a list: sites, and queues of a site.
 MOST_ROWS: Final = 200
+#: Newest entries of a site's history.
+MOST_CHANGES: Final = 5
 
 
 def _revision(request: HttpRequest, **_: object) -> Sequence[object]:
@@ -55,26 +73,103 @@ def site_list(request: HttpRequest) -> HttpResponse:
     return show(request, "portal/sites.html", context)
 
 
+def _revision_of_page(request: HttpRequest, name: str) -> Sequence[object]:
+    """Return values that change with the page of a site.
+
+    Raises:
+        Http404: the site serves none of the reader's VOs.
+    """
+    site, now = _visible(request, name), database_now()
+    # Its sentence may name the present time.
+    throttle = [replace(standing, why_closed="") for standing in standings([site], now=now).values()]
+    return (*_revision(request), *closed_at(site.pk), *throttle, *history_of(site, user=signed_in(request), most=1))
+
+
 @login_required
 @require_safe
-@live(_revision)
+@live(_revision_of_page)
 def site_page(request: HttpRequest, name: str) -> HttpResponse:
     """Show one site; 404 if it serves none of the reader's VOs."""
+    return _shown(request, _visible(request, name))
+
+
+@login_required
+@require_POST
+def set_place_state(request: HttpRequest, name: str) -> HttpResponse:
+    """Set the state of a site, or of a CE or a queue of it; 404 for those who may not.
+
+    What is refused is shown in the form again.
+    """
+    user, site, form = signed_in(request), _visible(request, name), PlaceStateForm(request.POST)
+    with refusals_as_404():
+        require_only_managed_vos(site, managed_vos_of(user))
+    if form.is_valid():
+        with refusals_as_404():
+            level = level_at(site, ce=form.cleaned_data["ce"], queue=form.cleaned_data["queue"])
+        if _is_set(level, form, by=user):
+            until = f" until {to_the_second(level.state_until)}" if level.state_until else ""
+            messages.success(request, f"{capfirst(full_name(level))} is {level.state}{until}.")
+            return redirect("portal:site", name=name)
+    return _shown(request, site, refused=form)
+
+
+def _visible(request: HttpRequest, name: str) -> Site:
+    return get_object_or_404(Site.objects.visible_to(signed_in(request)), name=name)
+
+
+def _is_set(level: Site | ComputingElement | Queue, form: PlaceStateForm, *, by: User) -> bool:
+    now = current_time()
+    state, until = form.state_and_end(now=now)
+    try:
+        with transaction.atomic(durable=True):
+            set_state(level, state=state, reason=form.cleaned_data["reason"], until=until, by=by, now=now)
+    except StateError as error:
+        form.add_refusal(error.errors)
+        return False
+    return True
+
+
+def _shown(request: HttpRequest, site: Site, *, refused: PlaceStateForm | None = None) -> HttpResponse:
     user, now = signed_in(request), database_now()
-    site = get_object_or_404(Site.objects.visible_to(user), name=name)
-    status = statuses_of([site], sums=revisions.sums_of_sites(user), own_ended=_own_ended(user), by=user, now=now)[
-        site.pk
-    ]
-    queues = Queue.objects.filter(ce__site=site).select_related("ce").order_by("ce__name", "name")[: MOST_ROWS + 1]
-    rows = [offered_queue(queue, now=now) for queue in queues]
+    sums, own_ended = revisions.sums_of_sites(user), _own_ended(user)
+    status = statuses_of([site], sums=sums, own_ended=own_ended, by=user, now=now)[site.pk]
+    vos = managed_vos_of(user)
+    may_decide = may_change(site, vos)
+    queues = Queue.objects.filter(ce__site=site).select_related("ce__site").order_by("ce__name", "name")
+    rows = [offered_queue(queue, now=now, may_decide=may_decide, refused=refused) for queue in queues[: MOST_ROWS + 1]]
     context = {
         "site": site_row(site, status, now=now),
+        "throttle": status.throttle,
         "queues": rows[:MOST_ROWS],
         "has_more": len(rows) > MOST_ROWS,
         "most": MOST_ROWS,
         "amounts": amount_labels(),
+        # Of a manager's VOs and of others.
+        "is_shared": bool(vos) and not may_decide and sites_serving(vos).filter(pk=site.pk).exists(),
+        **(_for_deciders(user, site, refused=refused, now=now) if may_decide else {}),
     }
-    return show(request, "portal/site.html", context)
+    return show(
+        request, "portal/site.html", context, status=HTTPStatus.OK if refused is None else HTTPStatus.BAD_REQUEST
+    )
+
+
+def _for_deciders(user: User, site: Site, *, refused: PlaceStateForm | None, now: datetime) -> Mapping[str, object]:
+    """Return the parts of the page that only those who may set its state are shown."""
+    ces = list(ComputingElement.objects.filter(site=site).select_related("site").order_by("name")[: MOST_ROWS + 1])
+    admin_urls = {
+        "change_url": reverse("admin:resources_site_change", args=[site.pk]),
+        "changes_url": f"{reverse('admin:accounts_configurationchange_changelist')}?{urlencode({'q': site.name})}",
+    }
+    return {
+        "decision": state_decision(site, now=now, refused=refused),
+        "state_url": reverse("portal:site-state", args=[site.name]),
+        "ces": [offered_ce(ce, now=now, refused=refused) for ce in ces[:MOST_ROWS]],
+        "has_more_ces": len(ces) > MOST_ROWS,
+        "durations": DURATIONS,
+        "most_reason": MAX_REASON_LENGTH,
+        "history": history_of(site, user=user, most=MOST_CHANGES),
+        **(admin_urls if user.is_staff else {}),
+    }
 
 
 def _own_ended(user: User) -> JobFilterSet:

@@ -1,0 +1,52 @@
+"""Form that sets the state of a site, a computing element or a queue."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from django import forms
+from django.utils.text import capfirst
+
+from resources.domain.enums import ResourceState
+from wms.kernel.names import composed, is_one_line
+from wms.kernel.time_texts import duration
+
+_DAY_S: Final = 86_400
+#: {seconds: words}; empty: no end.
+DURATIONS: Final = (
+    *((str(seconds), duration(seconds)) for seconds in (2 * 3600, 8 * 3600)),
+    (str(_DAY_S), "1 d"),
+    (str(3 * _DAY_S), "3 d"),
+    (str(7 * _DAY_S), "1 week"),
+    ("", "no end"),
+)
+
+
+class PlaceStateForm(forms.Form):
+    """The state, its reason and its duration, and which place of a site it is for."""
+
+    #: Empty: the site.
+    ce = forms.CharField(required=False)
+    #: Empty: the computing element.
+    queue = forms.CharField(required=False)
+    state = forms.ChoiceField(choices=[(state, state) for state in ResourceState])
+    #: The service decides whether it is needed, and how long it may be.
+    reason = forms.CharField(required=False)
+    for_s = forms.ChoiceField(choices=DURATIONS, required=False)
+
+    def clean_reason(self) -> str:
+        """Return the reason in NFC."""
+        reason = composed(self.cleaned_data["reason"])
+        if not is_one_line(reason):
+            raise forms.ValidationError("Write one line, without control characters.")
+        return reason
+
+    def state_and_end(self, *, now: datetime) -> tuple[ResourceState, datetime | None]:
+        """Return the state of a valid form, and its end; None: none, as always of active."""
+        state, for_s = ResourceState(self.cleaned_data["state"]), self.cleaned_data["for_s"]
+        has_end = for_s and state is not ResourceState.ACTIVE
+        return state, now + timedelta(seconds=int(for_s)) if has_end else None
+
+    def add_refusal(self, errors: dict[str, list[str]]) -> None:
+        """Add the errors of the service, by its fields."""
+        for field, sentences in errors.items():
+            self.add_error(field if field in self.fields else None, [*map(capfirst, sentences)])
