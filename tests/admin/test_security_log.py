@@ -95,7 +95,7 @@ def test_a_pause_is_recorded_with_its_end_and_reason_and_so_is_its_lifting(opera
     pause = {"paused_until_0": "2099-12-01", "paused_until_1": "18:00", "pause_reason": "storage is full"}
     assert operator.post(change(mine.vo), form | pause).status_code == 302
     assert operator.post(change(mine.vo), form).status_code == 302
-    until = "2099-12-01 18:00:00+00:00"
+    until = "2099-12-01 18:00:00 UTC"
     assert [facts["changes"] for *_, facts in events()[-2:]] == [
         {"paused_until": until, "pause_reason": "storage is full"},
         {"paused_until": f"{until} → none", "pause_reason": "storage is full → none"},

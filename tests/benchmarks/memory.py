@@ -126,15 +126,17 @@ class _Sizes:
         for part, roots in self._parts.items():
             for process in [each for root in roots for each in (root, *root.children(recursive=True))]:
                 try:
-                    self._sizes[part, process.pid].append((at_s, process.memory_full_info().uss / 1e6))
+                    size = process.memory_full_info().uss / 1e6
                 except psutil.NoSuchProcess:
                     continue
+                self._sizes[part, process.pid].append((at_s, size))
 
     def facts(self, *, after_s: float) -> dict[str, float]:
         """Return, for the largest process of each part, MB at that time and at the end, and the slope between."""
         facts: dict[str, float] = {}
         for part in self._parts:
-            lived = [each for (of, _), each in self._sizes.items() if of == part and each[0][0] <= after_s]
+            of_part = [each for (of, _), each in self._sizes.items() if of == part]
+            lived = [each for each in of_part if each[0][0] <= after_s <= each[-1][0]]
             if not lived:
                 continue
             since = [(at_s, mb) for at_s, mb in max(lived, key=lambda each: each[-1][1]) if at_s >= after_s]

@@ -181,7 +181,7 @@ def test_the_last_changes_of_the_site_are_shown_escaped_with_links_for_staff(
     page = manager.get(ADDRESS)
     assert [entry.who for entry in page.context["history"]] == 5 * ["mallory"]
     text = page.content.decode()
-    assert "reason: &lt;i&gt;5&lt;/i&gt;" in text
+    assert "reason: &lt;i&gt;4&lt;/i&gt; → &lt;i&gt;5&lt;/i&gt;" in text
     assert "&lt;i&gt;0&lt;/i&gt;" not in text
     assert "<i>" not in text
     assert "All changes" not in text

@@ -37,6 +37,15 @@ def test_a_manager_pauses_the_vo_and_lets_it_go_on(administration: Administratio
     ]
 
 
+def test_the_same_pause_again_is_not_recorded(administration: Administration) -> None:
+    pause = {"until": (timezone.now() + timedelta(hours=1)).isoformat(), "reason": "storage is moved"}
+    for _ in range(2):
+        assert administration.manager.put(ADDRESS, pause).status_code == 200
+    longer = {**pause, "until": (timezone.now() + timedelta(hours=2)).isoformat()}
+    assert administration.manager.put(ADDRESS, longer).status_code == 200
+    assert [sorted(changes) for *_, changes in changes_of()] == [["pause_reason", "paused_until"], ["paused_until"]]
+
+
 def test_a_dry_run_pauses_nothing(administration: Administration) -> None:
     assert administration.manager.put(ADDRESS, {**PAUSE, "dry_run": True}).json()["reason"] == "storage is moved"
     assert VO.objects.get(name="lhcb").paused_until is None

@@ -20,6 +20,8 @@ class PauseError(RejectedError):
 def set_pause(vo: VO, *, until: datetime | None, reason: str, by: User, now: datetime) -> None:
     """Pause matching for *vo*, or let it go on; jobs that run are not touched. *vo* is updated too.
 
+    The present pause with the same end and reason changes nothing.
+
     Args:
         vo: the VO.
         until: None: matching goes on.
@@ -37,9 +39,15 @@ def set_pause(vo: VO, *, until: datetime | None, reason: str, by: User, now: dat
         problems["until"] = "This time is past; give a future time."
     if problems:
         raise PauseError(" ".join(problems.values()), errors={field: [words] for field, words in problems.items()})
-    columns = {"paused_until": until, "pause_reason": reason}
-    changes = {name: change_in_words(getattr(vo, name), value) for name, value in columns.items()}
+    stored = VO.objects.select_for_update(no_key=True).get(pk=vo.pk)
     vo.paused_until, vo.pause_reason = until, reason
+    changes = {
+        name: change_in_words(before, after)
+        for name in ("paused_until", "pause_reason")
+        if (before := getattr(stored, name)) != (after := getattr(vo, name))
+    }
+    if not changes:
+        return
     vo.save(update_fields=["paused_until", "pause_reason"])
     kind = SecurityEventKind.CONFIGURATION_CHANGED
     record(kind, actor=by, target=f"VO {vo}", row=vo, what="changed", changes=changes)
