@@ -182,12 +182,13 @@ def test_the_last_changes_of_the_site_are_shown_escaped_with_links_for_staff(
     assert [entry.who for entry in page.context["history"]] == 5 * ["mallory"]
     text = page.content.decode()
     assert "reason: &lt;i&gt;4&lt;/i&gt; → &lt;i&gt;5&lt;/i&gt;" in text
-    assert "&lt;i&gt;0&lt;/i&gt;" not in text
+    # The first of the six.
+    assert "active → banned" not in text
     assert "<i>" not in text
     assert "All changes" not in text
     staff = client_of(make_user(username="bob", manages=[vo], staff=True))
     address = re.findall(r'href="([^"]*)">All changes', staff.get(ADDRESS).content.decode())[0]
-    assert "state: banned" in text_of(staff.get(address))
+    assert "state: active → banned" in text_of(staff.get(address))
 
 
 def test_the_throttle_shows_policy_room_and_why_it_is_closed(
