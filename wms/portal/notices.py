@@ -123,6 +123,8 @@ def _notices(user: User, *, vo_ids: frozenset[int], is_invited: bool, is_manager
 
 def _of_pauses(vo_ids: frozenset[int]) -> Sequence[Notice]:
     """Return the notices of VOs for which matching is paused."""
+    if not vo_ids:
+        return ()
     configured, now = revisions.last_change(*revisions.configuration()), current_time()
     paused = _paused.get(configured, lambda: list(VO.objects.exclude(paused_until=None).order_by("name")))
     reasons = [vo.why_paused(now) for vo in paused if vo.pk in vo_ids]

@@ -51,6 +51,7 @@ def moved() -> Iterator[str]:
     arguments = {
         "pk": 1,
         "name": "x",
+        "username": "x",
         **dict.fromkeys(("site", "ce", "queue"), "x"),
         "match_id": MATCH,
         "digest": "0" * 64,

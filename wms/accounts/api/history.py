@@ -1,7 +1,7 @@
 """GET /api/v1/history/: the changes of the configuration, for those who answer for it."""
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
@@ -29,6 +29,7 @@ class ConfigurationChangeOut(serializers.Serializer[ConfigurationChange]):
         help_text="What was done; `changes` has by field the old and the new value, or the added and removed names."
     )
 
+    @extend_schema_field(serializers.DictField())
     def get_facts(self, event: ConfigurationChange) -> dict[str, object]:
         """Return the facts that the caller may see."""
         return {**facts_for(event, vos=self.context["vos"])}
