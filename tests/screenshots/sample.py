@@ -127,7 +127,8 @@ def _decide(site: Site, *, by: User, now: datetime) -> None:
         (ce, ResourceState.DRAINING, "new kernel"),
     ):
         end = until if state is ResourceState.DRAINING else None
-        set_state(level, state=state, reason=reason, until=end, by=by, now=now)
+        with transaction.atomic():
+            set_state(level, state=state, reason=reason, until=end, by=by, now=now)
 
 
 def _pilot(pilot: Pilot, *, now: datetime) -> Pilot:
