@@ -1,4 +1,4 @@
-"""What holds the jobs of a VO back now, and what they wait for; for those who answer for the VO."""
+"""The pause, limits, throttles and bans that hold the jobs of a VO back now, and the reasons why its jobs wait."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

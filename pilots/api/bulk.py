@@ -57,7 +57,7 @@ class PilotBulkIn(ChangeIn):
 
 
 class PilotBulkOut(serializers.Serializer[Any]):
-    """What was done."""
+    """The numbers of the pilots that were chosen, and of those that were drained or killed."""
 
     matched = serializers.IntegerField(help_text="Living pilots of VOs of the caller that were chosen.")
     done = serializers.IntegerField(

@@ -1,4 +1,4 @@
-"""What a manager sees first: what holds the VO back, and what its jobs wait for; and the notice of a pause."""
+"""The first page of a manager, with what holds the VO back and why its jobs wait, and the notice of a pause."""
 
 from datetime import timedelta
 

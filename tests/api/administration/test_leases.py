@@ -1,4 +1,4 @@
-"""Who ran where and when, over REST."""
+"""The list of leases over REST: who ran where and when."""
 
 from datetime import timedelta
 from typing import Any

@@ -97,7 +97,7 @@ class ReportRowOut(ReportSumsOut):
 
 
 class AccountingOut(serializers.Serializer[object]):
-    """What jobs did and used in a period."""
+    """The sums of the jobs of a period, by one or two of their properties."""
 
     since = serializers.DateField(
         allow_null=True,
@@ -117,7 +117,7 @@ class AccountingOut(serializers.Serializer[object]):
 
 
 class AccountingView(APIView):
-    """What jobs did and used in a period."""
+    """The address of the sums of a period."""
 
     permission_classes = (IsUser,)
 
