@@ -79,10 +79,12 @@ def _revision_of_page(request: HttpRequest, name: str) -> Sequence[object]:
     Raises:
         Http404: the site serves none of the reader's VOs.
     """
-    site, now = _visible(request, name), database_now()
+    user, site, now = signed_in(request), _visible(request, name), database_now()
     # Its sentence may name the present time.
     throttle = [replace(standing, why_closed="") for standing in standings([site], now=now).values()]
-    return (*_revision(request), *closed_at(site.pk), *throttle, *history_of(site, user=signed_in(request), most=1))
+    # Only those who may set its state are shown it.
+    newest = history_of(site, user=user, most=1) if may_change(site, managed_vos_of(user)) else ()
+    return (*_revision(request), *closed_at(site.pk), *throttle, *newest)
 
 
 @login_required
