@@ -1,13 +1,13 @@
 """Models of the supply: pilots, their secrets and logs, and the directors that send them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import Case, Q, Value, When
 from django.db.models.deletion import Collector
 
 from pilots.domain.pilot import ENDED, MAY_END, PilotStatus
@@ -17,19 +17,32 @@ from wms.accounts.models import VO, Group, User
 from wms.kernel.fields import valid_name
 
 
+def at_sites(site_ids: "Collection[int] | models.QuerySet[Site, Any]") -> Q:
+    """Return the condition of the pilots at some sites."""
+    return Q(queue__in=Queue.objects.filter(ce__site__in=site_ids)) | Q(site__in=site_ids)
+
+
 class PilotQuerySet(models.QuerySet["Pilot"]):
     """Querysets of pilots by who may see them."""
 
     def visible_to(self, actor: User) -> Self:
-        """Keep the pilots of VOs that the actor manages, and private pilots whose jobs the actor may see.
+        """Keep those of managed VOs, private ones whose jobs the actor may see, and those at administered sites.
 
-        A generic pilot's log and jobs are those of many users, so only managers and operators may see it.
+        A generic pilot's log and jobs are those of many users, so only managers and operators may see it, and the
+        administrators of its site, where the log is a file. These are not told whose jobs a pilot runs: its
+        ``is_of_others`` is set.
         """
         if actor.is_operator:
             return self
         sharing = Group.objects.sharing().filter(memberships__user=actor)
         private = Q(owner=actor) | Q(owner__isnull=True, group__in=sharing)
-        return self.filter(private | Q(vo__in=VO.objects.filter(managers=actor)))
+        own = private | Q(vo__in=VO.objects.filter(managers=actor))
+        sites = list(Site.objects.administered_by(actor).values_list("pk", flat=True))
+        if not sites:
+            return self.filter(own)
+        return self.filter(own | at_sites(sites)).annotate(
+            is_of_others=Case(When(own, then=Value(value=False)), default=Value(value=True))
+        )
 
 
 def kept_by_living_pilots(
@@ -164,6 +177,9 @@ class Pilot(models.Model):
         editable=False,
         help_text="The last job for which it reported more CPU or wall-clock time than its lease allows.",
     )
+
+    #: Whether the reader sees it as administrator of its site only, who is not told whose jobs it runs.
+    is_of_others = False
 
     objects = PilotQuerySet.as_manager()
 

@@ -13,10 +13,11 @@ from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, PilotOutcome, Stal
 from pilots.domain.empty_pilot_throttle import EmptyPilotThrottle, empty_match_at, throttle_of
 from pilots.domain.logs import LogPart, joined, newest_of
 from pilots.domain.pilot import PilotStatus
-from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
+from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet, at_sites
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.accounts.models import VO, User
+from wms.accounts.queries import managed_vos_of
 from wms.kernel.memo import UNCACHED, CachedLookups
 from wms.wire.protocol import MAX_LOG_CHUNK, PROTOCOL, WatchdogMargins
 
@@ -358,6 +359,14 @@ def stored_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
 
 
 # ---- Pages and lists -------------------------------------------------------------------------------------------------
+
+
+def changeable_by(actor: User) -> PilotQuerySet:
+    """Return the pilots that the actor may drain and kill: of managed VOs and at administered sites; operators: all."""
+    vos = managed_vos_of(actor)
+    if vos is None:
+        return Pilot.objects.all()
+    return Pilot.objects.filter(Q(vo__in=vos) | at_sites(Site.objects.administered_by(actor).values("pk")))
 
 
 def in_list(pilots: PilotQuerySet) -> PilotQuerySet:

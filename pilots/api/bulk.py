@@ -1,4 +1,4 @@
-"""POST /api/v1/pilots/bulk/: drain or kill the pilots that a manager chooses."""
+"""POST /api/v1/pilots/bulk/: drain or kill the pilots that a manager or an administrator of a site chooses."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -11,12 +11,13 @@ from rest_framework.views import APIView
 
 from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
+from pilots.queries import changeable_by
 from pilots.services import exclusions
 from pilots.tasks import serve_ce
-from wms.accounts.api.permissions import IsManager, user_of
+from resources.api.permissions import OverseesSites
+from wms.accounts.api.permissions import user_of
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import User
-from wms.accounts.queries import managed_vos_of
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.rest import ChangeIn, FilterBody, ReasonText, WholeNumber, error_responses
@@ -59,7 +60,9 @@ class PilotBulkIn(ChangeIn):
 class PilotBulkOut(serializers.Serializer[Any]):
     """The numbers of the pilots that were chosen, and of those that were drained or killed."""
 
-    matched = serializers.IntegerField(help_text="Living pilots of VOs of the caller that were chosen.")
+    matched = serializers.IntegerField(
+        help_text="Living pilots that were chosen, of managed VOs and at administered sites."
+    )
     done = serializers.IntegerField(
         help_text="Those that were drained or killed by this request; 0 in a dry run. The others were already."
     )
@@ -68,21 +71,20 @@ class PilotBulkOut(serializers.Serializer[Any]):
 class PilotBulkView(APIView):
     """Actions on pilots."""
 
-    permission_classes = (IsManager,)
+    permission_classes = (OverseesSites,)
     token_scope = TokenScope.ADMINISTER
 
     @extend_schema(
         operation_id="pilots_bulk",
-        summary="Drain or kill pilots of the VOs that the caller manages; operators: of all",
+        summary="Drain or kill pilots of managed VOs and at administered sites; operators: all",
         tags=[Audience.MANAGERS],
         request=PilotBulkIn,
         responses={200: PilotBulkOut, **error_responses(400, 401, 403, 415, 429)},
     )
     def post(self, request: Request) -> Response:
-        """Drain or kill the chosen pilots that live; of other VOs' pilots and of ended ones nothing is changed."""
+        """Drain or kill the chosen pilots that live; of others' pilots and of ended ones nothing is changed."""
         values, user, now = PilotBulkIn.checked(request.data), user_of(request), current_time()
-        vos = managed_vos_of(user)
-        living = Pilot.objects.filter(ended_at=None) if vos is None else Pilot.objects.filter(ended_at=None, vo__in=vos)
+        living = changeable_by(user).filter(ended_at=None)
         chosen = living.filter(pk__in=values["ids"]) if "ids" in values else values["filter"].filter_queryset(living)
         ids = list(chosen.order_by("pk").values_list("pk", flat=True)[: MOST_PILOTS + 1])
         if len(ids) > MOST_PILOTS:

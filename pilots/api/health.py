@@ -14,13 +14,13 @@ from pilots.filters import BlackHoleFilterSet, CEHealthFilterSet
 from pilots.models import BlackHole, CEHealth
 from pilots.services import ce_cycle, exclusions
 from pilots.tasks import serve_ce
+from resources.api.permissions import OverseesSites
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Site
-from resources.queries.rights import require_only_managed_vos, sites_serving
-from wms.accounts.api.permissions import IsManager, user_of
+from resources.queries.rights import require_may_change, sites_overseen_by
+from wms.accounts.api.permissions import user_of
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import User
-from wms.accounts.queries import managed_vos_of
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.rest import ChangeIn, CursorPages, error_responses
@@ -76,21 +76,21 @@ class CEHealthPages(CursorPages):
 
 
 class CEHealthListView(ListAPIView[ComputingElement]):
-    """Computing elements of the sites that serve a VO which the caller manages."""
+    """Computing elements of the sites that serve a VO which the caller manages, and of administered ones."""
 
-    permission_classes = (IsManager,)
+    permission_classes = (OverseesSites,)
     serializer_class = CEHealthOut
     pagination_class = CEHealthPages
     filterset_class = CEHealthFilterSet
 
     def get_queryset(self) -> QuerySet[ComputingElement]:
         """Return the computing elements."""
-        sites = sites_serving(managed_vos_of(user_of(self.request)))
+        sites = sites_overseen_by(user_of(self.request))
         return ComputingElement.objects.filter(site__in=sites).select_related("site", "health")
 
     @extend_schema(
         operation_id="ces_list",
-        summary="List computing elements with their health: of sites that serve VOs of the caller; operators: all",
+        summary="List computing elements with their health: of managed VOs and administered sites; operators: all",
         tags=[Audience.MANAGERS],
         responses={200: CEHealthOut(many=True), **error_responses(400, 401, 403)},
     )
@@ -102,7 +102,7 @@ class CEHealthListView(ListAPIView[ComputingElement]):
 class AskAgainView(APIView):
     """The end of a computing element's back-off."""
 
-    permission_classes = (IsManager,)
+    permission_classes = (OverseesSites,)
     token_scope = TokenScope.ADMINISTER
 
     @extend_schema(
@@ -115,12 +115,12 @@ class AskAgainView(APIView):
     def post(self, request: Request, site: str, ce: str) -> Response:
         """End the back-off; the number of failures stays until the computing element answers.
 
-        A manager may do this at sites that serve only VOs of the manager, an operator everywhere.
+        Administrators of the site may do this, managers at sites that serve only their VOs, and operators everywhere.
         """
         values, user = ChangeIn.checked(request.data), user_of(request)
         row = get_object_or_404(Site.objects.visible_to(user), name=site)
         of_site = get_object_or_404(ComputingElement.objects.select_related("site"), site=row, name=ce)
-        require_only_managed_vos(row, managed_vos_of(user))
+        require_may_change(row, user)
         with transaction.atomic(durable=True):
             ce_cycle.ask_again(CEHealth.objects.filter(ce=of_site), now=current_time())
             send_after_commit(serve_ce, ce_id=of_site.pk)
@@ -160,13 +160,13 @@ class BlackHolePages(CursorPages):
 
 def _black_holes(user: User) -> QuerySet[BlackHole]:
     """Return the black holes that *user* sees."""
-    return BlackHole.objects.filter(site__in=sites_serving(managed_vos_of(user))).select_related("site")
+    return BlackHole.objects.filter(site__in=sites_overseen_by(user)).select_related("site")
 
 
 class BlackHoleListView(ListAPIView[BlackHole]):
-    """Black holes at the sites that serve a VO which the caller manages."""
+    """Black holes at the sites that serve a VO which the caller manages, and at administered ones."""
 
-    permission_classes = (IsManager,)
+    permission_classes = (OverseesSites,)
     serializer_class = BlackHoleOut
     pagination_class = BlackHolePages
     filterset_class = BlackHoleFilterSet
@@ -177,7 +177,7 @@ class BlackHoleListView(ListAPIView[BlackHole]):
 
     @extend_schema(
         operation_id="black_holes_list",
-        summary="List hosts that get or got no jobs: at sites that serve VOs of the caller; operators: all",
+        summary="List hosts that get or got no jobs: at sites of managed VOs and administered sites; operators: all",
         tags=[Audience.MANAGERS],
         responses={200: BlackHoleOut(many=True), **error_responses(400, 401, 403)},
     )
@@ -189,7 +189,7 @@ class BlackHoleListView(ListAPIView[BlackHole]):
 class LiftView(APIView):
     """The end of a black hole before its time."""
 
-    permission_classes = (IsManager,)
+    permission_classes = (OverseesSites,)
     token_scope = TokenScope.ADMINISTER
 
     @extend_schema(
@@ -202,11 +202,11 @@ class LiftView(APIView):
     def post(self, request: Request, pk: int) -> Response:
         """Lift the black hole; leases that ended there before no longer count.
 
-        A manager may do this at sites that serve only VOs of the manager, an operator everywhere.
+        Administrators of the site may do this, managers at sites that serve only their VOs, and operators everywhere.
         """
         values, user, now = ChangeIn.checked(request.data), user_of(request), current_time()
         black_hole = get_object_or_404(_black_holes(user), pk=pk)
-        require_only_managed_vos(black_hole.site, managed_vos_of(user))
+        require_may_change(black_hole.site, user)
         with transaction.atomic(durable=True):
             exclusions.lift(BlackHole.objects.filter(pk=pk), by=str(user), now=now)
             answer = BlackHoleOut(_black_holes(user).get(pk=pk)).data

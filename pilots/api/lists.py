@@ -28,14 +28,11 @@ class PilotRowOut(serializers.Serializer[Pilot]):
     status = serializers.CharField(help_text="Status of the pilot.")
     status_reason = serializers.CharField(help_text="Reason of the status, in words.")
     vo = serializers.CharField(source="vo.name", help_text="VO whose jobs it runs.")
-    group = serializers.CharField(
-        source="group.name", default=None, allow_null=True, help_text="Group of a private pilot; null: generic."
+    group = serializers.SerializerMethodField(
+        help_text="Group of a private pilot; null: generic, or the caller sees it as administrator of its site only."
     )
-    owner = serializers.CharField(
-        source="owner.username",
-        default=None,
-        allow_null=True,
-        help_text="Owner of a private pilot; null: it runs jobs of the whole group, or VO.",
+    owner = serializers.SerializerMethodField(
+        help_text="Owner of a private pilot; null: it runs jobs of the whole group, or VO, or as for `group`."
     )
     site = serializers.SerializerMethodField(help_text="Site; null: unknown.")
     ce = serializers.SerializerMethodField(help_text="Computing element; null: unknown.")
@@ -51,6 +48,14 @@ class PilotRowOut(serializers.Serializer[Pilot]):
         help_text="The last job for which it reported more CPU or wall-clock time than its lease allows, with what was "
         "counted; empty: none."
     )
+
+    def get_group(self, pilot: Pilot) -> str | None:
+        """Return the group of a private pilot."""
+        return None if pilot.group is None or pilot.is_of_others else pilot.group.name
+
+    def get_owner(self, pilot: Pilot) -> str | None:
+        """Return the owner of a private pilot."""
+        return None if pilot.owner is None or pilot.is_of_others else pilot.owner.username
 
     def get_site(self, pilot: Pilot) -> str | None:
         """Return the site of its queue, else the one that it was made for."""
@@ -77,7 +82,7 @@ class PilotListView(ListAPIView[Pilot]):
 
     @extend_schema(
         operation_id="pilots_list",
-        summary="Find pilots: those of managed VOs, and one's own private ones; operators: all",
+        summary="Find pilots: of managed VOs, at administered sites, and one's own private ones; operators: all",
         tags=[Audience.USERS],
         responses={200: PilotRowOut(many=True), **error_responses(400, 401, 403)},
     )

@@ -87,7 +87,7 @@ class PilotLogView(APIView):
 
     @extend_schema(
         operation_id="pilots_log_read",
-        summary="Read the log of a pilot: managers of its VO, operators, and the owner of a private pilot",
+        summary="Read the log of a pilot: managers of its VO, administrators of its site, owners of private ones",
         tags=[Audience.USERS],
         responses={HTTPStatus.OK: LogOut, **error_responses(401, 403, 404)},
     )

@@ -11,14 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from resources.api.permissions import OverseesSites
 from resources.domain.enums import ResourceState
 from resources.models import Site
 from resources.queries.places import level_at
-from resources.queries.rights import require_only_managed_vos
+from resources.queries.rights import require_may_change
 from resources.services.states import MAX_REASON_LENGTH, full_name, set_state
-from wms.accounts.api.permissions import IsManager, user_of
+from wms.accounts.api.permissions import user_of
 from wms.accounts.domain import TokenScope
-from wms.accounts.queries import managed_vos_of
 from wms.kernel.clock import current_time
 from wms.kernel.rest import ChangeIn, EndIn, ReasonText, end_in, error_responses
 from wms.kernel.rest.audience import Audience
@@ -53,18 +53,18 @@ class StateOut(serializers.Serializer[Any]):
 class _StateView(APIView):
     """Base of the states of the three levels."""
 
-    permission_classes = (IsManager,)
+    permission_classes = (OverseesSites,)
     token_scope = TokenScope.ADMINISTER
 
     def put(self, request: Request, site: str, ce: str = "", queue: str = "") -> Response:
         """Set the state; with the same values again nothing changes.
 
-        A manager may do this at sites that serve only VOs of the manager, an operator everywhere.
+        Administrators of the site may do this, managers at sites that serve only their VOs, and operators everywhere.
         """
         values, user, now = StateIn.checked(request.data), user_of(request), current_time()
         row = get_object_or_404(Site.objects.visible_to(user), name=site)
         level = level_at(row, ce=ce, queue=queue)
-        require_only_managed_vos(row, managed_vos_of(user))
+        require_may_change(row, user)
         with transaction.atomic(durable=True):
             set_state(
                 level,

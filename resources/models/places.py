@@ -78,13 +78,18 @@ class SiteQuerySet(models.QuerySet["Site"]):
         return self.filter(models.Exists(served.filter(vo=vo)) | ~models.Exists(served))
 
     def visible_to(self, actor: User) -> Self:
-        """Keep the sites that serve a VO of the actor."""
+        """Keep the sites that serve a VO of the actor, and those that the actor administers."""
         if actor.is_operator:
             return self
         served = Site.vos.through.objects.filter(site_id=models.OuterRef("pk"))
         visible = VO.objects.visible_to(actor)
         for_all = ~models.Exists(served) & models.Exists(visible)
-        return self.filter(models.Exists(served.filter(vo__in=visible)) | for_all)
+        own = models.Q(pk__in=SiteAdministrator.objects.filter(user=actor).values("site"))
+        return self.filter(models.Exists(served.filter(vo__in=visible)) | for_all | own)
+
+    def administered_by(self, actor: User) -> Self:
+        """Keep the sites of which the actor is an administrator."""
+        return self.filter(pk__in=SiteAdministrator.objects.filter(user=actor).values("site"))
 
 
 class Site(ResourceLevel):
@@ -97,6 +102,13 @@ class Site(ResourceLevel):
         blank=True,
         verbose_name="VOs",
         help_text="VOs that the site serves; none chosen: all.",
+    )
+    administrators: "models.ManyToManyField[User, models.Model]" = models.ManyToManyField(
+        User,
+        through="SiteAdministrator",
+        through_fields=("site", "user"),
+        related_name="administered_sites",
+        help_text="Users who run the site here (ADR 109).",
     )
     storage_elements: "models.ManyToManyField[StorageElement, models.Model]" = models.ManyToManyField(
         "StorageElement", related_name="sites", blank=True
@@ -130,6 +142,32 @@ class Site(ResourceLevel):
     def concerned_vo_ids(self) -> Iterable[int]:
         """Return the VOs that it serves."""
         return [vo.pk for vo in self.vos.all()] or VO.objects.values_list("pk", flat=True)
+
+
+class SiteAdministrator(models.Model):
+    """One row is one user who administers one site: its states, throttle, tokens and pilots (ADR 109)."""
+
+    site = models.ForeignKey(Site, models.CASCADE, related_name="administrations", db_index=False)
+    user = models.ForeignKey(User, models.CASCADE, related_name="+")
+    made_by = models.ForeignKey(
+        User,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="+",
+        help_text="Who gave the role; empty: a configuration file.",
+    )
+    made_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = "site administrator"
+        constraints = [
+            models.UniqueConstraint(name="user_administers_a_site_once", fields=["site", "user"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} at {self.site}"
 
 
 class SiteThrottle(Site):

@@ -1,8 +1,10 @@
-"""Resources that the managers of some VOs may see or change."""
+"""Resources that managers of VOs and administrators of sites may see or change."""
 
 from django.db.models import Exists, OuterRef, QuerySet
 
 from resources.models import RequirementDefinition, Site
+from wms.accounts.models import User
+from wms.accounts.queries import is_manager, managed_vos_of
 from wms.kernel.errors import ForbiddenError
 
 
@@ -20,18 +22,40 @@ def sites_serving_only(vos: frozenset[int]) -> QuerySet[Site]:
     return Site.objects.filter(Exists(served.filter(vo__in=vos)), ~Exists(served.exclude(vo__in=vos)))
 
 
-def may_change(site: Site, vos: frozenset[int] | None) -> bool:
-    """Return whether the managers of the VOs may change the site; None: an operator, who may change any."""
-    return vos is None or (bool(vos) and sites_serving_only(vos).filter(pk=site.pk).exists())
+def oversees_sites(user: User) -> bool:
+    """Return whether *user* oversees sites: as a manager of a VO, as an operator, or as an administrator of a site."""
+    return is_manager(user) or Site.objects.administered_by(user).exists()
 
 
-def require_only_managed_vos(site: Site, vos: frozenset[int] | None) -> None:
-    """Return if the managers of the VOs may change the site; None: an operator, who may change any.
+def sites_overseen_by(user: User) -> QuerySet[Site]:
+    """Return the sites whose operation *user* sees: of managed VOs, and administered ones; operators see all."""
+    vos, administered = managed_vos_of(user), Site.objects.administered_by(user)
+    return sites_serving(vos) | administered if vos is None or vos else administered
+
+
+def changeable_sites(user: User) -> QuerySet[Site]:
+    """Return the sites that *user* may change: those of managed VOs only, and administered ones; operators: all."""
+    vos, administered = managed_vos_of(user), Site.objects.administered_by(user)
+    if vos is None:
+        return Site.objects.all()
+    return sites_serving_only(vos) | administered if vos else administered
+
+
+def may_change(site: Site, user: User) -> bool:
+    """Return whether *user* may set states, throttle, downtimes and tokens of the site.
+
+    Its administrators may, whatever VOs it serves; so may managers, if it serves their VOs only, and operators.
+    """
+    return user.is_operator or changeable_sites(user).filter(pk=site.pk).exists()
+
+
+def require_may_change(site: Site, user: User) -> None:
+    """Return if *user* may change the site (``may_change``).
 
     Raises:
-        ForbiddenError: it also serves other VOs.
+        ForbiddenError: it also serves other VOs, and the user does not administer it.
     """
-    if not may_change(site, vos):
+    if not may_change(site, user):
         raise ForbiddenError(f"The site {site.name} also serves VOs that you do not manage; ask an operator.")
 
 

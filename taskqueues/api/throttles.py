@@ -10,16 +10,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from resources.api.permissions import OverseesSites
 from resources.domain.classad import MAX_BYTES
 from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.models import Site
-from resources.queries.rights import require_only_managed_vos, sites_serving
+from resources.queries.rights import require_may_change, sites_overseen_by
 from resources.queries.throttles import ThrottleStanding, standings
 from resources.services.throttles import COLUMNS
 from taskqueues.services.throttles import set_throttle
-from wms.accounts.api.permissions import IsManager, user_of
+from wms.accounts.api.permissions import user_of
 from wms.accounts.domain import TokenScope
-from wms.accounts.queries import managed_vos_of
 from wms.kernel.db import database_now
 from wms.kernel.rest import ConfirmedIn, Name, WholeNumber, error_responses
 from wms.kernel.rest.audience import Audience
@@ -117,7 +117,7 @@ class SiteThrottleOut(serializers.Serializer[Any]):
 class SiteThrottleView(APIView):
     """The throttle of a site."""
 
-    permission_classes = (IsManager,)
+    permission_classes = (OverseesSites,)
     token_scope = TokenScope.ADMINISTER
 
     @extend_schema(
@@ -127,7 +127,7 @@ class SiteThrottleView(APIView):
         responses={200: SiteThrottleOut, **error_responses(401, 403, 404)},
     )
     def get(self, request: Request, site: str) -> Response:
-        """Return the throttle of a site that serves a VO which the caller manages."""
+        """Return the throttle of a site that the caller oversees."""
         return Response(_answer(_site(request, site)))
 
     @extend_schema(
@@ -140,11 +140,11 @@ class SiteThrottleView(APIView):
     def put(self, request: Request, site: str) -> Response:
         """Set all settings, which apply at once to the last advertisement.
 
-        A manager may do this at sites that serve only VOs of the manager, an operator everywhere. Settings that close
-        the site are refused until that is confirmed.
+        Administrators of the site may do this, managers at sites that serve only their VOs, and operators everywhere.
+        Settings that close the site are refused until that is confirmed.
         """
         values, user, row = SiteThrottleIn.checked(request.data), user_of(request), _site(request, site)
-        require_only_managed_vos(row, managed_vos_of(user))
+        require_may_change(row, user)
         with transaction.atomic(durable=True):
             settings = {name: values[name] for name in COLUMNS}
             set_throttle(row, settings=settings, confirmed=values["confirmed"], by=user)
@@ -154,7 +154,7 @@ class SiteThrottleView(APIView):
 
 
 def _site(request: Request, name: str) -> Site:
-    return get_object_or_404(sites_serving(managed_vos_of(user_of(request))), name=name)
+    return get_object_or_404(sites_overseen_by(user_of(request)), name=name)
 
 
 def _answer(site: Site) -> dict[str, object]:

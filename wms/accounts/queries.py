@@ -146,7 +146,8 @@ def is_in(vos: Collection[int]) -> Q:
 def is_only_in(vos: Collection[int]) -> Q:
     """Return the condition of the users whom managers of *vos* change: members in no other VO, without privileges."""
     elsewhere = Membership.objects.filter(user=OuterRef("pk")).exclude(group__vo__in=vos)
-    powerless = Q(is_staff=False, is_superuser=False, operator=False, managed_vos__isnull=True)
+    # NB: a relation of an app above: who has the password of an administrator of a site has the site.
+    powerless = Q(is_staff=False, is_superuser=False, operator=False, managed_vos=None, administered_sites=None)
     return is_in(vos) & Q(~Exists(elsewhere)) & powerless
 
 

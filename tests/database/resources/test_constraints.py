@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from resources.domain.enums import RequirementKind
-from resources.models import ReportedPlatform
+from resources.models import ReportedPlatform, SiteAdministrator
 from tests.constraints import broken_constraint, change, insert_again
-from tests.factories import NOW, make_ce, make_queue, make_requirement_definition, make_site
+from tests.factories import NOW, make_ce, make_queue, make_requirement_definition, make_site, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.django_db
         ("queue_required_tags_are_among_its_tags", lambda: change(make_queue(), required_tags=["gpu"])),
         ("queue_stalled_cpu_fraction_is_0_to_1", lambda: change(make_queue(), stalled_cpu_fraction=-0.1)),
         ("a_platform_is_reported_once_of_a_queue", lambda: insert_again(_reported_platform())),
+        ("user_administers_a_site_once", lambda: insert_again(_administrator())),
         ("requirement_name_is_unique_ignoring_case", lambda: _define("Network", "nETWORK")),
     ],
 )
@@ -32,6 +33,10 @@ def test_the_database_refuses(constraint: str, write: Callable[[], object]) -> N
 
 def _reported_platform() -> ReportedPlatform:
     return ReportedPlatform.objects.create(queue=make_queue(), platform="el9", seen_at=NOW)
+
+
+def _administrator() -> SiteAdministrator:
+    return SiteAdministrator.objects.create(site=make_site(), user=make_user())
 
 
 def _define(*names: str) -> None:

@@ -163,6 +163,8 @@ def pilot_fact(pilot: PilotOfJob | None) -> Fact:
 def _kind(pilot: Pilot) -> str:
     if pilot.group is None:
         return "generic"
+    if pilot.is_of_others:
+        return "private"
     return f"private: {pilot.owner.username if pilot.owner else 'all'} of {pilot.group.name}"
 
 

@@ -19,11 +19,11 @@ from django.views.decorators.http import require_POST, require_safe
 from matching.queries.site_status import statuses_of
 from resources.models import ComputingElement, Queue, Site
 from resources.queries.places import level_at
-from resources.queries.rights import may_change, require_only_managed_vos, sites_serving
+from resources.queries.rights import may_change, require_may_change, sites_overseen_by
 from resources.queries.throttles import standings
 from resources.services.states import MAX_REASON_LENGTH, StateError, full_name, set_state
 from wms.accounts.models import User
-from wms.accounts.queries import history_of, managed_vos_of
+from wms.accounts.queries import history_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
 from wms.kernel.clock import current_time
@@ -83,7 +83,7 @@ def _revision_of_page(request: HttpRequest, name: str) -> Sequence[object]:
     # Its sentence may name the present time.
     throttle = [replace(standing, why_closed="") for standing in standings([site], now=now).values()]
     # Only those who may set its state are shown it.
-    newest = history_of(site, user=user, most=1) if may_change(site, managed_vos_of(user)) else ()
+    newest = history_of(site, user=user, most=1) if may_change(site, user) else ()
     return (*_revision(request), *closed_at(site.pk), *throttle, *newest)
 
 
@@ -104,7 +104,7 @@ def set_place_state(request: HttpRequest, name: str) -> HttpResponse:
     """
     user, site, form = signed_in(request), _visible(request, name), PlaceStateForm(request.POST)
     with refusals_as_404():
-        require_only_managed_vos(site, managed_vos_of(user))
+        require_may_change(site, user)
     if form.is_valid():
         with refusals_as_404():
             level = level_at(site, ce=form.cleaned_data["ce"], queue=form.cleaned_data["queue"])
@@ -135,8 +135,7 @@ def _shown(request: HttpRequest, site: Site, *, refused: PlaceStateForm | None =
     user, now = signed_in(request), database_now()
     sums, own_ended = revisions.sums_of_sites(user), _own_ended(user)
     status = statuses_of([site], sums=sums, own_ended=own_ended, by=user, now=now)[site.pk]
-    vos = managed_vos_of(user)
-    may_decide = may_change(site, vos)
+    may_decide = may_change(site, user)
     queues = Queue.objects.filter(ce__site=site).select_related("ce__site").order_by("ce__name", "name")
     rows = [offered_queue(queue, now=now, may_decide=may_decide, refused=refused) for queue in queues[: MOST_ROWS + 1]]
     context = {
@@ -147,7 +146,7 @@ def _shown(request: HttpRequest, site: Site, *, refused: PlaceStateForm | None =
         "most": MOST_ROWS,
         "amounts": amount_labels(),
         # Of a manager's VOs and of others.
-        "is_shared": bool(vos) and not may_decide and sites_serving(vos).filter(pk=site.pk).exists(),
+        "is_shared": not may_decide and sites_overseen_by(user).filter(pk=site.pk).exists(),
         **(_for_deciders(user, site, refused=refused, now=now) if may_decide else {}),
     }
     return show(
