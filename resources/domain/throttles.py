@@ -35,6 +35,7 @@ from resources.domain.throttle_conditions import (
     ThrottleCondition,
     all_hold,
     expression_and_reach,
+    flaw_of_expression,
     names_of_the_job,
     parsed_or_none,
 )
@@ -272,12 +273,17 @@ def _my(throttle: Throttle, parsed: ClassAd | None, *, cur_matches: int) -> Clas
     return (parsed or NO_JOB).updated(numbers)
 
 
-def needed_by(policy: ThrottlePolicy, *, expression: str) -> tuple[str, ...]:
-    """Return the settings that a policy requires.
+def mistakes_in(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield (setting, sentence) for what is wrong with the settings of a throttle.
 
     Args:
-        expression: name of the setting for the site's own expression.
+        settings: by name, as in files and over REST; one that is missing has no value.
     """
-    if policy is ThrottlePolicy.CUSTOM:
-        return (expression,)
-    return tuple(FIELD_OF_MAXIMUM[maximum] for maximum, _ in _BOUNDS.get(policy, ()))
+    policy = ThrottlePolicy(str(settings.get("policy") or ""))
+    maxima = [FIELD_OF_MAXIMUM[maximum] for maximum, _ in _BOUNDS.get(policy, ())]
+    for name in ["requirements"] if policy is ThrottlePolicy.CUSTOM else maxima:
+        if settings.get(name) in {None, ""}:
+            yield name, f"the policy {policy} requires this value"
+    expression = str(settings.get("requirements") or "")
+    if expression and (flaw := flaw_of_expression(expression)):
+        yield "requirements", flaw

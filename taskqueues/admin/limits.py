@@ -8,11 +8,11 @@ from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 
-from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
+from taskqueues.domain.limits import BOUNDS, LARGEST_BURST, LONGEST_DELAY_S, SCOPE, WAITING_AT_A_PLACE, WITHOUT_BOUND
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from taskqueues.services.consequences import of_limit
-from taskqueues.services.limits import BOUNDS, SCOPE, lock_limits, managed_by, mistakes_in, name_of
+from taskqueues.services.limits import lock_limits, managed_by, mistakes_in, name_of
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
@@ -51,11 +51,8 @@ class LimitAdmin(VOLevelAdmin[Limit]):
     managers_may = EVERYTHING
     constraint_words = MappingProxyType(
         {
-            "limit_limits_something": ("", "A limit requires running, waiting, CPU time per day or a delay."),
-            "limit_on_waiting_names_no_place": (
-                "waiting",
-                "A limit of waiting jobs has no site and no CE; leave them out.",
-            ),
+            "limit_limits_something": WITHOUT_BOUND,
+            "limit_on_waiting_names_no_place": WAITING_AT_A_PLACE,
             "limit_delay_is_at_most_a_day": ("delay_s", f"Give 0 to {LONGEST_DELAY_S} seconds."),
             "limit_burst_is_at_least_one_and_not_endless": ("burst", f"Give 1 to {LARGEST_BURST} matches."),
         }

@@ -13,11 +13,13 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from resources.admin.forms import CEForm, DefinitionForm, LevelForm
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
 from resources.domain.advertised_load import MAXIMA
 from resources.domain.enums import SiteTokenPurpose
+from resources.domain.throttles import mistakes_in
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement
 from resources.queries.nodes import contradiction, latest_reports
 from resources.queries.rights import sites_serving, sites_serving_only
@@ -25,7 +27,7 @@ from resources.services.site_tokens import issue_site_token
 from resources.services.states import full_name
 from resources.services.throttles import COLUMNS, recompute
 from taskqueues.services import classads, submit_pools
-from taskqueues.services.throttles import consequences_of, mistakes_in
+from taskqueues.services.throttles import consequences_of
 from taskqueues.tasks import refresh_stale_submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.accounts.domain import SecurityEventKind
@@ -107,9 +109,10 @@ class SiteForm(ConfirmedForm[Site], LevelForm[Site]):
         """Check rules on several fields."""
         super().clean()
         self._check_storage_elements()
-        for name, sentence in list(mistakes_in(self.cleaned_data)):
-            if name in self.fields:
-                self.add_error(name, sentence)
+        settings = {name: self.cleaned_data.get(column) for name, column in COLUMNS.items()}
+        for name, sentence in mistakes_in(settings):
+            if COLUMNS[name] in self.fields:
+                self.add_error(COLUMNS[name], f"{capfirst(sentence)}.")
 
     def consequences(self) -> Iterable[Consequence]:
         """Return what the settings of the throttle stop."""

@@ -15,12 +15,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from resources.models import ComputingElement, Site
-from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
+from taskqueues.domain.limits import BOUNDS, LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.filters import LimitFilterSet
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from taskqueues.services.limits import (
-    BOUNDS,
     delete_limit,
     lock_limits,
     managed_by,
@@ -75,12 +74,6 @@ class BoundsIn(ConfirmedIn):
         default=None,
         help_text="Matches at once after a pause; requires `delay_s`.",
     )
-
-    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Require a bound."""
-        if all(values[name] is None for name in BOUNDS[:-1]):
-            raise serializers.ValidationError({"running": ["Give running, waiting, cpu_s_per_day or delay_s."]})
-        return values
 
 
 class LimitIn(BoundsIn):

@@ -1,5 +1,6 @@
 """Scopes of limits, the jobs and places to which they apply, and their remaining room."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import floor
@@ -7,6 +8,40 @@ from typing import Final, Protocol
 
 LONGEST_DELAY_S: Final = 86400.0
 LARGEST_BURST: Final = 100_000
+#: Fields of the scope.
+SCOPE: Final = ("vo", "site", "ce", "group", "user", "job_type")
+#: Fields of the bounds; the last belongs to the one before it.
+BOUNDS: Final = ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")
+WITHOUT_BOUND: Final = ("running", "give running, waiting, cpu_s_per_day or delay_s")
+WAITING_AT_A_PLACE: Final = (
+    "waiting",
+    "a limit of waiting jobs has no site and no CE; leave both out, or limit running jobs",
+)
+
+
+def contradictions_in(values: Mapping[str, object], *, vo_of_group: str | None = None) -> Iterator[tuple[str, str]]:
+    """Yield (field, sentence) for what is wrong with a limit, whatever else is stored; "" is its scope.
+
+    Args:
+        values: by the names of SCOPE and BOUNDS; None, and the empty job type, are left out.
+        vo_of_group: VO of the group that it names; None: not known, or it names none.
+    """
+    vo = values["vo"]
+    if not any(values[name] for name in SCOPE):
+        yield "", "name at least one of vo, site, ce, group, user and job_type"
+    if all(values[name] is None for name in BOUNDS[:-1]):
+        yield WITHOUT_BOUND
+    if values["burst"] is not None and values["delay_s"] is None:
+        yield "burst", "a burst requires a delay; give the delay"
+    if values["waiting"] is not None and (values["site"] or values["ce"]):
+        yield WAITING_AT_A_PLACE
+    if vo and vo_of_group not in {None, vo}:
+        yield "group", f"the group belongs to {vo_of_group}; choose a group of {vo}, or leave the VO out"
+
+
+def bounded_by_both(one: object, other: object) -> list[str]:
+    """Return the bounds that two limits on the same jobs both have: only the smaller value of each would count."""
+    return [name for name in BOUNDS[:-1] if None not in {getattr(one, name), getattr(other, name)}]
 
 
 class Jobs(Protocol):

@@ -130,7 +130,7 @@ def of_expression(site: Site) -> Iterator[Consequence]:
         yield Consequence(
             sentence=f"The expression of the throttle: {remark}",
             extent="An expression that is not TRUE closes the site.",
-            is_felt=False,
+            is_felt=True,
         )
 
 

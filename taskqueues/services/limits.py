@@ -1,11 +1,13 @@
 """Limits as people and programs write them: who may, what is wrong with one, and its entry in the logs."""
 
 from collections.abc import Collection, Iterator
-from typing import Final, Literal
+from typing import Literal
 
 from django.db.models import Q, QuerySet
+from django.utils.text import capfirst
 
 from resources.queries.rights import sites_serving_only
+from taskqueues.domain.limits import BOUNDS, SCOPE, bounded_by_both, contradictions_in
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words
 from taskqueues.services.consequences import of_stored_limits
@@ -16,11 +18,6 @@ from wms.kernel.consequences import require_confirmed
 from wms.kernel.db import LockKey, lock, transaction_required
 from wms.kernel.errors import NotFoundError
 from wms.kernel.names import change_in_words
-
-#: Fields of the scope; a limit must have one of them, also in the configuration file.
-SCOPE: Final = ("vo", "site", "ce", "group", "user", "job_type")
-#: Fields of the bounds; the last belongs to the one before it.
-BOUNDS: Final = ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")
 
 
 def managed_by(vos: frozenset[int]) -> Q:
@@ -46,31 +43,21 @@ def mistakes_in(
     if managed_vos is not None and not is_managed:
         yield "", "Choose a VO or a group of yours, or a site that serves no other VO."
         return
-    if limit.waiting is not None and (site or ce):
-        yield "waiting", "A limit of waiting jobs has no site and no CE; leave both out, or limit running jobs."
     if site and ce and ce.site_id != site.pk:
         yield "ce", f"The CE is not at {site}; choose a CE of this site, or leave the site out."
-    if vo and group and group.vo_id != vo.pk:
-        yield "group", f"The group belongs to {group.vo}; choose a group of {vo}, or leave the VO out."
-    if not any(getattr(limit, name) for name in SCOPE):
-        yield "", "Choose at least one of VO, site, CE, group, user and job type."
-    if limit.burst is not None and limit.delay_s is None:
-        yield "burst", "A burst requires a delay; give the delay."
-    others = of_same_scope(limit) if but is None else of_same_scope(limit).exclude(pk=but.pk)
-    yield from _duplicates(limit, others=others)
+    values = {name: getattr(limit, name) for name in (*SCOPE, *BOUNDS)}
+    names = {name: value and str(value) for name, value in values.items() if name in SCOPE}
+    for field, sentence in contradictions_in(values | names, vo_of_group=group.vo.name if group else None):
+        yield field, f"{capfirst(sentence)}."
+    for other in of_same_scope(limit) if but is None else of_same_scope(limit).exclude(pk=but.pk):
+        for name in bounded_by_both(limit, other):
+            yield name, f"Limit {other.pk} bounds this for the same scope; change or delete that one."
 
 
 def of_same_scope(limit: Limit) -> QuerySet[Limit]:
-    """Return the other limits on the same jobs."""
-    return Limit.objects.exclude(pk=limit.pk).filter(**{name: getattr(limit, name) for name in SCOPE})
-
-
-def _duplicates(limit: Limit, *, others: QuerySet[Limit]) -> Iterator[tuple[str, str]]:
-    """Yield second bounds of one kind on one scope, of which only the smaller would count."""
-    for name in BOUNDS[:-1]:
-        other = others.filter(**{f"{name}__isnull": False}).first() if getattr(limit, name) is not None else None
-        if other is not None:
-            yield name, f"Limit {other.pk} bounds this for the same scope; change or delete that one."
+    """Return the other limits on the same jobs; a CE stands for its site."""
+    scope = {name: getattr(limit, name) for name in SCOPE if name != "site" or not limit.ce}
+    return Limit.objects.exclude(pk=limit.pk).filter(**scope).order_by("pk")
 
 
 @transaction_required

@@ -1,12 +1,10 @@
 """Throttles of sites as people and programs set them: mistakes, consequences, and the entry in the security log."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from django.utils.text import capfirst
 
-from resources.domain.enums import ThrottlePolicy
-from resources.domain.throttle_conditions import flaw_of_expression
-from resources.domain.throttles import needed_by
+from resources.domain.throttles import mistakes_in
 from resources.models import Site
 from resources.services.states import full_name
 from resources.services.throttles import COLUMNS, recompute
@@ -24,21 +22,6 @@ class ThrottleError(RejectedError):
     """The policy of the throttle lacks a value, or its expression is not valid."""
 
     code = "bad_throttle"
-
-
-def mistakes_in(columns: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield (column, sentence) for what is wrong with the settings of a throttle.
-
-    Args:
-        columns: settings by column of sites; one that is missing has no value.
-    """
-    policy = ThrottlePolicy(str(columns.get("throttle_policy") or ""))
-    for column in needed_by(policy, expression="throttle_requirements"):
-        if columns.get(column) in {None, ""}:
-            yield column, f"The policy {policy} requires this value."
-    expression = columns.get("throttle_requirements")
-    if expression and (flaw := flaw_of_expression(str(expression))):
-        yield "throttle_requirements", capfirst(flaw)
 
 
 def consequences_of(site: Site) -> Sequence[Consequence]:
@@ -71,8 +54,7 @@ def set_throttle(site: Site, *, settings: Mapping[str, object], confirmed: Colle
     """
     before = Site.objects.select_for_update(of=("self",), no_key=True).get(pk=site.pk)
     columns = {column: settings[name] for name, column in COLUMNS.items()}
-    name_of = {column: name for name, column in COLUMNS.items()}
-    if mistakes := {name_of[column]: [sentence] for column, sentence in mistakes_in(columns)}:
+    if mistakes := {name: [f"{capfirst(sentence)}."] for name, sentence in mistakes_in(settings)}:
         raise ThrottleError(" ".join(f"{name}: {words}" for name, (words,) in mistakes.items()), errors=mistakes)
     for column, value in columns.items():
         setattr(site, column, value)

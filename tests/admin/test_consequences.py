@@ -193,7 +193,7 @@ def test_an_expression_that_nothing_makes_true_is_refused(manager: Client, mine:
     fields = of_site(throttle_policy="custom", throttle_requirements=expression)
     assert errors_of(manager.post(change(mine.site), fields)) == {
         "throttle_requirements": [
-            "TRUE for no advertisement and no job, so no job would ever start; ban the site instead"
+            "TRUE for no advertisement and no job, so no job would ever start; ban the site instead."
         ]
     }
 

@@ -44,7 +44,7 @@ def test_a_limit_without_a_bound_is_refused(manager: Client, mine: RowsOfVO) -> 
 
 def test_a_violated_constraint_is_explained_in_words(operator: Client, mine: RowsOfVO) -> None:
     errors = errors_of(operator.post(add(Limit), {"vo": mine.vo.pk}))
-    assert dict(errors) == {"__all__": ["A limit requires running, waiting, CPU time per day or a delay."]}
+    assert dict(errors) == {"running": ["Give running, waiting, cpu_s_per_day or delay_s."]}
 
 
 def test_a_deletion_page_lists_no_internal_records(operator: Client, mine: RowsOfVO) -> None:
@@ -65,8 +65,8 @@ def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: RowsOfVO, th
 @pytest.mark.parametrize(
     ("fields", "field", "sentence"),
     [
-        ({}, "__all__", "Choose at least one of VO, site, CE, group, user and job type."),
-        ({"vo": "vo", "running": ""}, "__all__", ""),
+        ({}, "__all__", "Name at least one of vo, site, ce, group, user and job_type."),
+        ({"vo": "vo", "running": ""}, "running", "Give running, waiting"),
         ({"site": "site", "ce": "ce of others"}, "ce", "The CE is not at lhcb.org; choose a CE of this site"),
         ({"site": "site", "waiting": "5"}, "waiting", "A limit of waiting jobs has no site and no CE"),
         ({"vo": "vo", "burst": "2"}, "burst", "A burst requires a delay; give the delay."),

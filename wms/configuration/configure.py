@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db import transaction
 
 from taskqueues.services import priorities, submit_pools
+from taskqueues.services.limits import lock_limits
 from wms.configuration.consequences import Consequences
 from wms.configuration.entries import read
 from wms.configuration.parameter_checks import note_misfits
@@ -52,6 +53,7 @@ def configure(
     """
     with transaction.atomic(durable=True):
         lock(LockKey.CONFIGURE)
+        lock_limits()
         reading, database = Reading(environ), StoredConfiguration()
         planned = _planned(source, reading=reading, database=database, now=now)
         consequences = Consequences(planned, database=database)

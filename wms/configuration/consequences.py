@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from resources.models import Site
 from taskqueues.models import Limit
-from taskqueues.services.consequences import closes, of_priority, of_stored_limits, of_throttle
+from taskqueues.services.consequences import closes, of_expression, of_priority, of_stored_limits, of_throttle
 from wms.configuration.plan import Plan, StoredConfiguration
 from wms.configuration.problems import ConfigurationError
 from wms.configuration.reading import Reading
@@ -28,9 +28,9 @@ class Consequences:
         self._groups = [
             each for each in _of(planned, database.groups) if "priority" in each.changed and not each.is_new
         ]
-        self._sites = [each for each in _of(planned, database.sites) if "throttle" in each.changed and not each.is_new]
-        stored: list[Site] = [database.sites.rows[each.identity] for each in self._sites]
-        self._were_open = [not closes(site, now=self._now) for site in stored]
+        self._throttles = [each for each in _of(planned, database.sites) if "throttle" in each.changed]
+        stored: list[Site] = [database.sites.rows[each.identity] for each in self._throttles if not each.is_new]
+        self._open_sites = {site.pk for site in stored if not closes(site, now=self._now)}
 
     def check(self, reading: Reading, *, confirmed: bool) -> None:
         """Warn of what the written changes stop.
@@ -58,9 +58,12 @@ class Consequences:
             yield from ((limits[pk], each) for each in consequences)
         for change in self._groups:
             yield from ((change, each) for each in of_priority(self._database.groups.rows[change.identity]))
-        for change, was_open in zip(self._sites, self._were_open, strict=True):
+        for change in self._throttles:
             site = self._database.sites.rows[change.identity]
-            yield from ((change, each) for each in of_throttle(site, was_open=was_open, now=self._now))
+            yield from (
+                (change, each) for each in of_throttle(site, was_open=site.pk in self._open_sites, now=self._now)
+            )
+            yield from ((change, each) for each in of_expression(site))
 
 
 def _of(planned: Plan, section: AnySection) -> Iterator[AnyChange]:

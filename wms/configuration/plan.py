@@ -13,10 +13,9 @@ from django.db.models import Model
 from pilots.agent.node.benchmark import ERROR as SPEED_ERROR
 from pilots.services.ce_backends import flaw_of_options
 from resources.domain.enums import SiteTokenPurpose
-from resources.models import ThrottleState
-from resources.queries.throttles import remarks_on
 from resources.services.ce_rules import refusal
 from taskqueues.domain.definition import cpu_segment_s
+from taskqueues.domain.limits import bounded_by_both
 from wms.accounts.domain import digest_of
 from wms.configuration.account_sections import GroupSection, UserSection, VOSection
 from wms.configuration.director_sections import DirectorSection, LimitSection, identities_of
@@ -34,7 +33,7 @@ from wms.configuration.resource_sections import (
     tokens_in_use,
     tokens_of,
 )
-from wms.configuration.schema import Configuration, LimitEntry
+from wms.configuration.schema import Configuration, GroupEntry, LimitEntry, ScopeEntry
 from wms.configuration.sections import AnyChange, AnySection, Identity, SectionChange
 from wms.jobs.domain.description import DEFAULT_CPU_TIME_S
 from wms.kernel.names import did_you_mean, listed
@@ -89,7 +88,6 @@ def plan(file: Configuration, *, database: StoredConfiguration, reading: Reading
     new_plan.problems += [*_taken_dns(new_plan, database=database), *_taken_tokens(file)]
     _check_attached_elements(new_plan, file, database=database, reading=reading)
     _check_wall_times(new_plan, file, database=database, reading=reading)
-    _check_expressions(file, reading=reading)
     return new_plan
 
 
@@ -247,6 +245,7 @@ def _compare_limits(
     stated = dict.fromkeys(_placed(entry, file, database=database, reading=reading) for entry in file.limits)
     planned = dict(zip(identities_of(stated), stated, strict=True))
     names = frozenset(keys_of(LimitEntry))
+    new_plan.problems += _mistakes_of_limits(new_plan, stated, database=database)
     gone = {identity: entry for identity, entry in database.limits.entries.items() if identity not in planned}
     added = [entry for identity, entry in planned.items() if identity not in database.limits.rows]
     new_plan.differences += [f"+ limit {_limit_shown(entry)}" for entry in added]
@@ -259,6 +258,24 @@ def _compare_limits(
             new_plan.changes.append((database.limits, change))
             gone.pop(change.identity, None)
     new_plan.removed_limits += gone
+
+
+def _mistakes_of_limits(
+    new_plan: Plan, stated: Iterable[LimitEntry], *, database: StoredConfiguration
+) -> Iterator[Remark]:
+    """Yield what is wrong with new limits of a file that each of them alone does not show."""
+    groups: Mapping[Identity, GroupEntry] = entries_after(new_plan, database.groups)
+    stored = {*database.limits.entries.values()}
+    by_scope: dict[ScopeEntry, list[LimitEntry]] = {}
+    for entry in sorted(stated, key=stored.__contains__, reverse=True):
+        group = groups.get((str(entry.scope.group),))
+        if group is not None and entry not in stored:
+            yield from (entry.remark(*mistake) for mistake in entry.mistakes_with(vo_of_group=group.vo))
+        of_scope = by_scope.setdefault(entry.scope, [])
+        for other in of_scope if entry not in stored else ():
+            for key in bounded_by_both(entry, other):
+                yield entry.remark(key, f"bounded for the same scope in line {other.source.line}; keep one of them")
+        of_scope.append(entry)
 
 
 def _placed(entry: LimitEntry, file: Configuration, *, database: StoredConfiguration, reading: Reading) -> LimitEntry:
@@ -346,16 +363,6 @@ def _check_wall_times(new_plan: Plan, file: Configuration, *, database: StoredCo
                     f"cpu_time_s to {queue.wall_time_s}"
                 )
                 reading.warnings.append(stated.remark("wall_time_s", sentence))
-
-
-def _check_expressions(file: Configuration, *, reading: Reading) -> None:
-    """Warn of names in the expressions of throttles that neither jobs nor the site's last advertisement have."""
-    throttles = [(site.name, site.throttle) for site in file.sites if site.throttle and site.throttle.requirements]
-    stored = ThrottleState.objects.filter(site__name__in=[name for name, _ in throttles]).select_related("site")
-    states = {state.site.name: state for state in stored} if throttles else {}
-    for name, throttle in throttles:
-        remarks = remarks_on(throttle.requirements, states.get(name))
-        reading.warnings += [throttle.remark("requirements", remark) for remark in remarks]
 
 
 def entries_after(new_plan: Plan, section: AnySection) -> Mapping[Identity, Any]:

@@ -17,9 +17,8 @@ from resources.domain.enums import (
     WhenExpired,
 )
 from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT
-from resources.domain.throttle_conditions import flaw_of_expression
-from resources.domain.throttles import needed_by
-from wms.configuration.entries import SectionEntry
+from resources.domain.throttles import mistakes_in
+from wms.configuration.entries import SectionEntry, keys_of
 from wms.configuration.value_types import (
     Count,
     Fraction,
@@ -153,11 +152,7 @@ class ThrottleEntry(SectionEntry):
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""
-        for needed in needed_by(ThrottlePolicy(self.policy), expression="requirements"):
-            if getattr(self, needed) in {None, ""}:
-                yield "policy", f"{self.policy} needs {needed}"
-        if self.requirements and (flaw := flaw_of_expression(self.requirements)):
-            yield "requirements", flaw
+        return mistakes_in({name: getattr(self, name) for name in keys_of(ThrottleEntry)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

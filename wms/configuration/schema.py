@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Self
 
 from pilots.domain.director_query import flaw_of
 from resources.domain.classad import MAX_BYTES
-from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
+from taskqueues.domain.limits import BOUNDS, LARGEST_BURST, LONGEST_DELAY_S, SCOPE, contradictions_in
 from wms.accounts.domain import GroupProperty
 from wms.configuration.entries import SectionEntry, named_lists, read
 from wms.configuration.problems import ConfigurationError
@@ -220,14 +220,13 @@ class LimitEntry(SectionEntry):
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""
-        if self.scope == ScopeEntry():
-            yield "scope", "name at least one of vo, site, ce, group, user and job_type"
-        if {self.running, self.waiting, self.cpu_s_per_day, self.delay_s} == {None}:
-            yield "", "requires running, waiting, cpu_s_per_day or delay_s"
-        if self.burst is not None and self.delay_s is None:
-            yield "burst", "requires delay_s, which is missing"
-        if self.waiting is not None and (self.scope.site is not None or self.scope.ce is not None):
-            yield "waiting", "a limit of waiting jobs has no site and no ce; leave both out, or limit running"
+        return self.mistakes_with(vo_of_group=None)
+
+    def mistakes_with(self, *, vo_of_group: str | None) -> Iterator[tuple[str, str]]:
+        """Yield the same, and whether the group is of another VO."""
+        values = {name: getattr(self.scope, name) for name in SCOPE} | {name: getattr(self, name) for name in BOUNDS}
+        for key, sentence in contradictions_in(values, vo_of_group=vo_of_group):
+            yield "scope" if key in {"", *SCOPE} else key, sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

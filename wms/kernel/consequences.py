@@ -14,7 +14,8 @@ class Consequence:
     sentence: str
     #: How much that concerns now: "3 jobs run, 1,102 wait."
     extent: str
-    #: Whether anything that waits or runs now is concerned.
+    #: Whether a file is refused until it is confirmed, as a form is: something waits or runs now, or it is probably a
+    #: mistake. Else the file is stored with a warning.
     is_felt: bool
 
     def __str__(self) -> str:

@@ -1,16 +1,20 @@
 """Limits over REST."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from taskqueues.models import Limit
-from taskqueues.services.limits import delete_limit, save_limit
+from taskqueues.services.limits import delete_limit, lock_limits, save_limit
 from tests.api.administration.conftest import Administration, changes_of, client_of
+from tests.database.configuration.configuring import apply
 from tests.factories import make_site, make_user
-from tests.threads import at_once
+from tests.threads import at_once, until_somebody_waits_for_a_lock
+from wms.configuration.configure import ConfigurationResult
 from wms.kernel.errors import NotFoundError
 
 pytestmark = pytest.mark.django_db
@@ -100,6 +104,28 @@ def test_equal_requests_at_once_add_one_limit(administration: Administration) ->
     assert Limit.objects.filter(group=administration.own.group).count() == 1
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_file_waits_for_a_request_and_adds_no_second_limit(administration: Administration) -> None:
+    text = "limits:\n- {scope: {vo: lhcb}, running: 5}\n- {scope: {vo: atlas}, running: 5}\n"
+    text += "- {scope: {group: lhcb_user}, waiting: 5000}\n"
+    with ThreadPoolExecutor() as pool:
+        with transaction.atomic():
+            lock_limits()
+            file = pool.submit(on_a_connection, partial(apply, text))
+            until_somebody_waits_for_a_lock(or_done=file)
+            limit = Limit(group=administration.own.group, waiting=5000)
+            save_limit(limit, confirmed=(), by=administration.mallory)
+        assert file.result().differences == ()
+    assert Limit.objects.filter(group=administration.own.group).count() == 1
+
+
+def on_a_connection(work: Callable[[], ConfigurationResult]) -> ConfigurationResult:
+    try:
+        return work()
+    finally:
+        connection.close()
+
+
 @pytest.mark.parametrize(("scope", "is_shared"), [("user", True), ("job_type", True), ("user", False)])
 def test_the_event_of_a_limit_is_for_those_who_see_the_limit(
     administration: Administration, scope: str, is_shared: bool
@@ -160,7 +186,7 @@ def test_a_dry_run_stores_nothing(administration: Administration) -> None:
     ("body", "code", "field"),
     [
         ({"running": 5}, "bad_limit", "body"),
-        ({"vo": "lhcb"}, "invalid_input", "running"),
+        ({"vo": "lhcb"}, "bad_limit", "running"),
         ({"vo": "atlas", "waiting": 5}, "invalid_input", "vo"),
         ({"group": "atlas_user", "waiting": 5}, "invalid_input", "group"),
         ({"site": "atlas.org", "running": 5}, "invalid_input", "site"),

@@ -105,20 +105,29 @@ def test_options_that_a_backend_would_refuse_are_stored_with_a_warning(ce: str, 
     assert warning.path == "sites[0].ces[0].options"
 
 
-def test_a_name_that_neither_jobs_nor_the_site_have_is_stored_with_a_warning() -> None:
+def test_a_name_that_neither_jobs_nor_the_site_have_is_refused_until_confirmed() -> None:
+    def text(requirements: str) -> str:
+        return f"sites: [{{name: A, throttle: {{policy: custom, requirements: '{requirements}'}}}}]"
+
     def warnings(requirements: str) -> list[str]:
-        throttle = f"{{policy: custom, requirements: '{requirements}'}}"
-        result = apply(f"sites: [{{name: A, throttle: {throttle}}}]", confirmed=True)
-        return [str(warning) for warning in result.warnings if warning.path.endswith("requirements")]
+        result = apply(text(requirements), confirmed=True)
+        return [str(warning) for warning in result.warnings if "The expression" in warning.sentence]
 
     expression = "CPUTme < 3600 && TARGET.Ownr != MY.Me && CurMatches < Shelf && MaxJobs =?= undefined"
+    problems = problems_of(text(expression))
+    assert not Site.objects.exists()
     cpu_time, shelf, owner = warnings(expression)
     assert cpu_time == (
-        "line 1: sites[0].throttle.requirements: neither jobs nor the site's last advertisement have CPUTme, so it is "
-        'undefined until the site advertises it. Did you mean "CPUTime"?'
+        "line 1: sites[0]: The expression of the throttle: neither jobs nor the site's last advertisement have CPUTme, "
+        'so it is undefined until the site advertises it. Did you mean "CPUTime"? An expression that is not TRUE '
+        "closes the site."
     )
-    assert ("have Shelf, so" in shelf, shelf.endswith("advertises it.")) == (True, True)
-    assert ("have TARGET.Ownr, so" in owner, owner.endswith('Did you mean "Owner"?')) == (True, True)
+    assert problems == [
+        f"{each} If that is meant, repeat the command with --confirm." for each in (cpu_time, shelf, owner)
+    ]
+    assert "have Shelf, so it is undefined until the site advertises it. An" in shelf
+    assert ("have TARGET.Ownr, so" in owner, 'Did you mean "Owner"?' in owner) == (True, True)
+    assert warnings(expression) == []  # stored already
     assert warnings("CPUTime < 3600 && CurMatches < 10") == []
     advertise(Site.objects.get().pk, of_classad("CurMatches = 1; Shelf = 20"))
     assert warnings(expression) == [cpu_time, owner]

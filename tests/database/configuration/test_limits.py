@@ -11,8 +11,8 @@ from resources.models import (
     ThrottleState,
 )
 from taskqueues.models import Limit, LimitCount
-from tests.database.configuration.configuring import apply
-from tests.factories import NOW, make_throttled_site, make_user
+from tests.database.configuration.configuring import apply, problems_of
+from tests.factories import NOW, make_ce, make_group, make_site, make_throttled_site, make_user, make_vo
 from wms.configuration.export import export
 
 pytestmark = pytest.mark.django_db
@@ -80,3 +80,38 @@ def test_a_very_long_expression_of_a_site_survives_export() -> None:
     )
     assert len(site.throttle_requirements) > 4096
     assert apply(export()).differences == ()
+
+
+@pytest.mark.parametrize(
+    ("limits", "problem"),
+    [
+        (
+            "- {scope: {vo: lhcb}, running: 5, waiting: 9}\n- {scope: {vo: lhcb}, running: 7}",
+            "line 3: limits[1].running: bounded for the same scope in line 2; keep one of them",
+        ),
+        (
+            "- {scope: {ce: ce1}, running: 5}\n- {scope: {ce: ce1, site: A}, running: 7}",
+            "line 3: limits[1].running: bounded for the same scope in line 2; keep one of them",
+        ),
+        (
+            "- {scope: {vo: atlas, group: lhcb_user}, running: 5}",
+            "line 2: limits[0].scope: the group belongs to lhcb; choose a group of atlas, or leave the VO out",
+        ),
+    ],
+)
+def test_a_limit_that_another_doubles_or_that_contradicts_itself_is_refused(limits: str, problem: str) -> None:
+    make_vo(name="atlas")
+    make_group(name="lhcb_user", vo=make_vo(name="lhcb"))
+    make_ce(name="ce1", site=make_site(name="A"))
+    assert problems_of(f"limits:\n{limits}") == [problem]
+    assert not Limit.objects.exists()
+
+
+def test_limits_that_were_stored_before_they_were_refused_stay() -> None:
+    vo = make_vo(name="lhcb")
+    for most in (5, 7):
+        Limit.objects.create(vo=vo, running=most)
+    both = "limits:\n- {scope: {vo: lhcb}, running: 5}\n- {scope: {vo: lhcb}, running: 7}\n"
+    assert apply(both).differences == ()
+    (problem,) = problems_of(f"{both}- {{scope: {{vo: lhcb}}, running: 6, waiting: 3}}")[:1]
+    assert problem == "line 4: limits[2].running: bounded for the same scope in line 2; keep one of them"
