@@ -12,6 +12,7 @@ from matching.api.pilot_efficiency import PilotSummaryView
 from matching.api.rehearsal import RehearsalView
 from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
 from matching.api.shares import GroupSharesView
+from matching.api.states import CEStateView, QueueStateView, SiteStateView
 from matching.api.submission import JobsView
 from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
 from wms.kernel.fast.views import FastView
@@ -34,6 +35,9 @@ urlpatterns: list[URLPattern] = [
     path("matches/<uuid:match_id>/finish/", FinishView.as_view(), name="match-finish"),
     path("matches/<uuid:match_id>/sandboxes/", LeaseSandboxesView.as_view(), name="match-sandboxes"),
     path("matches/<uuid:match_id>/sandboxes/<str:digest>/", LeaseSandboxView.as_view(), name="match-sandbox"),
+    path("sites/<str:site>/state/", SiteStateView.as_view(), name="site-state"),
+    path("sites/<str:site>/ces/<str:ce>/state/", CEStateView.as_view(), name="ce-state"),
+    path("sites/<str:site>/ces/<str:ce>/queues/<str:queue>/state/", QueueStateView.as_view(), name="queue-state"),
     path("sites/<str:name>/advertisements/", AdvertisementsView.as_view(), name="site-advertisements"),
     path("matches/<uuid:match_id>/outputs/", LeaseOutputsView.as_view(), name="match-outputs"),
     path("matches/<uuid:match_id>/replicas/", LeaseReplicasView.as_view(), name="match-replicas"),

@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
+from django.utils.text import capfirst
+
 from resources.domain.definitions import Definition, by_folded_name, misfit_values
 from resources.domain.enums import RequirementKind
+from resources.domain.parameters import unserved_vos
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site
 from resources.queries.known_names import definitions, misfits_of
 from resources.services.ce_rules import refusal, refusal_over_http
 from resources.services.setups import flaw_of_setup, vos_of
 from wms.accounts.models import VO
 from wms.kernel.admin.forms import GenericModelForm
-from wms.kernel.names import composed_all, did_you_mean, listed
+from wms.kernel.names import composed_all, listed
 
 LevelT = TypeVar("LevelT", bound=Site | ComputingElement | Queue)
 _BOTH: Final = ("parameters", "vo_parameters")
@@ -48,10 +51,11 @@ class LevelForm(GenericModelForm[LevelT]):
 
     def _check_readers(self, vo_parameters: Mapping[str, object], served: Sequence[str]) -> None:
         """Refuse new parameters of a VO that the site does not serve: no job would be compared with them."""
-        known, before = served or [*VO.objects.values_list("name", flat=True)], self.initial.get("vo_parameters")
-        stored = before.keys() if isinstance(before, Mapping) else set()
-        for name in sorted(vo_parameters.keys() - stored - {*known}):
-            self.add_error("vo_parameters", f'The site serves no VO "{name}".{did_you_mean(name, known)}')
+        stored = self.initial.get("vo_parameters")
+        before = [*stored] if isinstance(stored, Mapping) else []
+        known = served or [*VO.objects.values_list("name", flat=True)]
+        for sentence in unserved_vos(vo_parameters, before=before, served=known):
+            self.add_error("vo_parameters", capfirst(sentence))
 
     def _check_setup(self) -> None:
         """Refuse a setup that no VO of the site has."""

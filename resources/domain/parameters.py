@@ -1,13 +1,13 @@
 """Parameters of resources: allowed values, and their inheritance from site to CE to queue (RFC7, RFC 5)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import NamedTuple
 
-from wms.kernel.names import composed
+from wms.kernel.names import composed, did_you_mean
 
 #: A single value; a number is finite and within ±2^63.
 Scalar = str | int | float | bool
@@ -123,6 +123,20 @@ class LevelParameters:
             general=general if isinstance(general, Mapping) else {},
             of_vo=of_vo if isinstance(of_vo, Mapping) else {},
         )
+
+
+def unserved_vos(
+    vo_parameters: Mapping[str, object], *, before: Collection[str], served: Collection[str]
+) -> Iterator[str]:
+    """Yield a sentence on each new VO of parameters that the site does not serve: no job would be compared with them.
+
+    Args:
+        vo_parameters: {VO: parameters} of a level.
+        before: the VOs of the stored ones.
+        served: the VOs that the site serves.
+    """
+    for name in sorted(vo_parameters.keys() - {*before} - {*served}):
+        yield f'the site serves no VO "{name}".{did_you_mean(name, served)}'
 
 
 def inherit(inherited: Parameters, level: LevelParameters) -> Parameters:

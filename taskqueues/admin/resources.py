@@ -27,6 +27,7 @@ from resources.services.site_tokens import issue_site_token
 from resources.services.states import full_name
 from resources.services.throttles import COLUMNS, recompute
 from taskqueues.services import classads, submit_pools
+from taskqueues.services.consequences import of_served
 from taskqueues.services.throttles import consequences_of
 from taskqueues.tasks import refresh_stale_submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
@@ -115,8 +116,10 @@ class SiteForm(ConfirmedForm[Site], LevelForm[Site]):
                 self.add_error(COLUMNS[name], f"{capfirst(sentence)}.")
 
     def consequences(self) -> Iterable[Consequence]:
-        """Return what the settings of the throttle stop."""
-        return consequences_of(self.instance)
+        """Yield what the settings of the throttle stop, and other VOs."""
+        yield from consequences_of(self.instance)
+        if self.instance.pk and "vos" in self.changed_data:
+            yield from of_served(self.instance, before=self.instance.vos.all(), after=self.cleaned_data["vos"])
 
     def _check_storage_elements(self) -> None:
         """Refuse new ones that serve none of the site's VOs, and keep those that the user cannot see."""

@@ -1,6 +1,6 @@
 """Consequences of limits, priorities and throttles: the jobs that they stop at once (ADR 105)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from resources.models import Site, ThrottleState
 from resources.queries.throttles import remarks_on, throttle_of
 from taskqueues.models import Limit
 from taskqueues.queries import job_types_for, limit_in_words, waiting_in, waiting_only_in, with_counts
-from wms.accounts.models import Group
+from wms.accounts.models import VO, Group
 from wms.kernel.consequences import Consequence
 from wms.kernel.names import counted, did_you_mean
 
@@ -51,13 +51,13 @@ def _of_counted(limit: Limit) -> Iterator[Consequence]:
         return  # how many jobs wait need not be counted
     has_place = limit.site is not None or limit.ce is not None
     number = waiting_only_in(limit) if has_place else waiting_in(limit)
-    waiting = f"{_jobs(number, 'wait')}{' that can run nowhere else' if has_place else ''}"
+    waiting = f"{jobs_in_words(number, 'wait')}{' that can run nowhere else' if has_place else ''}"
     the_limit = f"The limit on {limit_in_words(limit)}"
     if is_full:
         until = f" while {limit.running} or more of them run" if limit.running else ""
         yield Consequence(
             sentence=f"{the_limit} lets no job start{until}.",
-            extent=f"{_jobs(held, 'run')}; {waiting}.",
+            extent=f"{jobs_in_words(held, 'run')}; {waiting}.",
             is_felt=bool(held or number),
         )
     if is_used_up:
@@ -74,7 +74,7 @@ def _of_counted(limit: Limit) -> Iterator[Consequence]:
         )
 
 
-def _jobs(number: int, does: str) -> str:
+def jobs_in_words(number: int, does: str) -> str:
     """Return the number of jobs and what they do, such as "1,102 jobs wait"."""
     return f"{counted(number, 'job')} {does}{'s' if number == 1 else ''}"
 
@@ -88,7 +88,29 @@ def of_priority(group: Group) -> Sequence[Consequence]:
         return ()
     number = waiting_in(Limit(group=group))
     sentence = f"No job of the group {group} starts: a priority of 0 gives it no share."
-    return [Consequence(sentence=sentence, extent=f"{_jobs(number, 'wait')}.", is_felt=bool(number))]
+    return [Consequence(sentence=sentence, extent=f"{jobs_in_words(number, 'wait')}.", is_felt=bool(number))]
+
+
+# ---- VOs of sites ----------------------------------------------------------------------------------------------------
+
+
+def of_served(site: Site, *, before: Iterable[VO], after: Iterable[VO]) -> Iterator[Consequence]:
+    """Yield what it stops when a site serves other VOs.
+
+    Args:
+        site: it is stored.
+        before: the VOs that it served; empty: all.
+        after: the VOs that it will serve; empty: all.
+    """
+    kept = {*after}
+    served = {*before} or {*VO.objects.all()}
+    for vo in sorted(served - kept if kept else (), key=str):
+        if number := waiting_only_in(Limit(site=site, vo=vo)):
+            yield Consequence(
+                sentence=f"The site {site} no longer serves the VO {vo}.",
+                extent=f"{jobs_in_words(number, 'wait')} that can run nowhere else.",
+                is_felt=True,
+            )
 
 
 # ---- Throttles -------------------------------------------------------------------------------------------------------
@@ -117,7 +139,7 @@ def of_throttle(site: Site, *, was_open: bool, now: datetime) -> Iterator[Conseq
         number = waiting_only_in(Limit(site=site))
         yield Consequence(
             sentence=f"The throttle closes the site {site} at once.",
-            extent=f"{why} {_jobs(number, 'wait')} that can run nowhere else.",
+            extent=f"{why} {jobs_in_words(number, 'wait')} that can run nowhere else.",
             is_felt=True,
         )
 

@@ -208,6 +208,17 @@ def errors_of_or_none(response: Any) -> dict[str, list[str]]:
     return {} if response.status_code == 302 else errors_of(response)
 
 
+def test_a_site_that_no_longer_serves_the_vo_of_waiting_jobs_is_asked_about(
+    operator: Client, mine: RowsOfVO, theirs: RowsOfVO
+) -> None:
+    make_job(owner=mine.member, group=mine.group, sites=[mine.site.name])
+    asked = boxes(operator, change(mine.site), of_site(vos=[theirs.vo.pk]))
+    assert [*asked.values()] == [
+        "The site lhcb.org no longer serves the VO lhcb. 1 job waits that can run nowhere else."
+    ]
+    assert is_saved(operator, change(mine.site), of_site(vos=[theirs.vo.pk], confirmed=[*asked]))
+
+
 # ---- Parameters ------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pilots.domain.pilot import PilotStatus
 from resources.domain.enums import ResourceState, ThrottlePolicy, WhenExpired
 from resources.models import ComputingElement, Queue, Site
-from tests.factories import make_ce, make_pilot, make_queue, make_site, make_user, make_vo
+from tests.factories import make_ce, make_job, make_pilot, make_queue, make_site, make_user, make_vo
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import VO, Group, SecurityEvent, User
 from wms.kernel.time_texts import to_the_second
@@ -230,3 +230,13 @@ def test_the_number_of_queries_does_not_grow_with_queues_and_changes(manager: Cl
         send(manager, BAN)
     queries()
     assert queries() == few
+
+
+def test_the_form_says_beforehand_how_many_jobs_a_ban_concerns(manager: Client, queue: Queue) -> None:
+    make_job(sites=["LCG.CERN.ch"])
+    says = "No further job starts at site LCG.CERN.ch. 0 jobs run there; 1 job waits that can run nowhere else."
+    assert f"Banned or draining: {says}" in text_of(manager.get(ADDRESS))
+    send(manager, BAN, level="site")
+    page = text_of(manager.get(ADDRESS))
+    assert says in page
+    assert "Banned or draining:" not in page

@@ -2,9 +2,18 @@
 
 from collections.abc import Iterator
 
+from matching.queries.closing import of_closing
+from resources.domain.enums import ResourceState
 from resources.models import Site
 from taskqueues.models import Limit
-from taskqueues.services.consequences import closes, of_expression, of_priority, of_stored_limits, of_throttle
+from taskqueues.services.consequences import (
+    closes,
+    of_expression,
+    of_priority,
+    of_served,
+    of_stored_limits,
+    of_throttle,
+)
 from wms.configuration.plan import Plan, StoredConfiguration
 from wms.configuration.problems import ConfigurationError
 from wms.configuration.reading import Reading
@@ -30,6 +39,15 @@ class Consequences:
         ]
         self._throttles = [each for each in _of(planned, database.sites) if "throttle" in each.changed]
         stored: list[Site] = [database.sites.rows[each.identity] for each in self._throttles if not each.is_new]
+        self._served = [each for each in _of(planned, database.sites) if "vos" in each.changed and not each.is_new]
+        self._closed = [
+            (section, change)
+            for section, change in planned.changes
+            if section in (database.sites, database.ces, database.queues)
+            and not change.is_new
+            and section.entries[change.identity].status.state == ResourceState.ACTIVE
+            and change.entry.status.state != ResourceState.ACTIVE
+        ]
         self._open_sites = {site.pk for site in stored if not closes(site, now=self._now)}
 
     def check(self, reading: Reading, *, confirmed: bool) -> None:
@@ -64,6 +82,13 @@ class Consequences:
                 (change, each) for each in of_throttle(site, was_open=site.pk in self._open_sites, now=self._now)
             )
             yield from ((change, each) for each in of_expression(site))
+        for change in self._served:
+            before, after = self._database.sites.entries[change.identity].vos, change.entry.vos
+            vos_before, vos_after = ([self._database.vos.rows[name,] for name in names] for names in (before, after))
+            site = self._database.sites.rows[change.identity]
+            yield from ((change, each) for each in of_served(site, before=vos_before, after=vos_after))
+        for section, change in self._closed:
+            yield change, of_closing(section.rows[change.identity])
 
 
 def _of(planned: Plan, section: AnySection) -> Iterator[AnyChange]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from resources.domain.definitions import Definition, MisfitValue, by_folded_name, misfit_values
 from resources.domain.enums import RequirementKind
+from resources.domain.parameters import unserved_vos
 from wms.configuration.plan import Plan, StoredConfiguration, entries_after
 from wms.configuration.problems import Remark
 from wms.configuration.reading import Reading
@@ -31,12 +32,15 @@ class _Misfit:
 def note_misfits(file: Configuration, new_plan: Plan, *, database: StoredConfiguration, reading: Reading) -> None:
     """Refuse misfits that this file causes, by a value or by a definition; warn of earlier ones.
 
+    Parameters of VOs that the site does not serve are refused, too.
+
     Args:
         file: as read.
         new_plan: the planned changes; problems are added to it.
         database: the stored configuration.
         reading: warnings are added to it.
     """
+    new_plan.problems += _unserved(new_plan, database=database)
     definitions = entries_after(new_plan, database.definitions)
     changed = {
         change.identity: change.entry
@@ -63,6 +67,17 @@ def note_misfits(file: Configuration, new_plan: Plan, *, database: StoredConfigu
         entry: DefinitionEntry = changed[key]
         sentence = f"{entry.name} is not a number of 0 or more at {listed(places)}; correct the parameters there too"
         new_plan.problems.append(entry.remark("kind", sentence))
+
+
+def _unserved(new_plan: Plan, *, database: StoredConfiguration) -> Iterator[Remark]:
+    sites, vos = entries_after(new_plan, database.sites), entries_after(new_plan, database.vos)
+    for section, change in new_plan.changes:
+        if "vo_parameters" in change.changed and section in (database.sites, database.ces, database.queues):
+            stored = section.entries.get(change.identity)
+            before = () if stored is None else stored.vo_parameters
+            served = sites[change.identity[:1]].vos or [name for (name,) in vos]
+            for sentence in unserved_vos(change.entry.vo_parameters, before=before, served=served):
+                yield change.entry.remark("vo_parameters", sentence)
 
 
 def _misfits(

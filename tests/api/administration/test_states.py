@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from resources.models import Site
 from tests.api.administration.conftest import Administration, changes_of, history_of
-from tests.factories import make_ce, make_site
+from tests.factories import make_ce, make_job, make_site
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +35,10 @@ def test_a_manager_bans_each_level_until_a_time(administration: Administration, 
     answer = administration.manager.put(addresses(administration)[level], {**BAN, "until": until.isoformat()})
     assert answer.status_code == 200, answer.json()
     ends = until.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    assert answer.json() == {"place": place, "state": "banned", "reason": "storage is moved", "until": ends}
+    consequence = answer.json()["consequence"]
+    assert consequence.startswith(f"No further job starts at {place}. ")
+    expected = {"place": place, "state": "banned", "reason": "storage is moved", "until": ends}
+    assert answer.json() == {**expected, "consequence": consequence}
     row = (administration.own.site, administration.own.ce, administration.own.queue)[level]
     row.refresh_from_db()
     assert (row.state, row.state_reason, row.state_until) == ("banned", "storage is moved", until)
@@ -103,3 +106,24 @@ def test_a_shared_site_is_for_operators(administration: Administration) -> None:
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
         assert "ask an operator" in answer.json()["detail"]
         assert administration.operator.put(address, BAN).status_code == 200
+
+
+def test_a_dry_run_says_how_many_jobs_run_there_and_wait_for_the_place_alone(administration: Administration) -> None:
+    own = administration.own
+    make_job(owner=own.member, group=own.group, sites=["lhcb.org"])
+    make_job(owner=own.member, group=own.group, sites=["lhcb.org", "cern.ch"])
+    make_job(owner=own.member, group=own.group, grid_ces=["ce.lhcb.org"])
+    of_site, of_ce, of_queue = (
+        administration.manager.put(address, {**BAN, "dry_run": True}).json()["consequence"]
+        for address in addresses(administration)
+    )
+    assert "1 job waits that can run nowhere else." in of_site
+    # The only queue of the only CE of the site.
+    assert of_ce.endswith("1 job runs there; 2 jobs wait that can run nowhere else.")
+    assert of_queue.endswith("1 job runs there; 2 jobs wait that can run nowhere else.")
+    make_ce(name="second", site=own.site)
+    answer = administration.manager.put(addresses(administration)[1], {**BAN, "dry_run": True}).json()
+    assert answer["consequence"].endswith("1 job runs there; 1 job waits that can run nowhere else.")
+    assert administration.manager.put(addresses(administration)[0], {"state": "active"}).json()["consequence"] == ""
+    own.site.refresh_from_db()
+    assert own.site.state == "active"

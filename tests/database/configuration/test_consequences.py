@@ -85,3 +85,39 @@ def test_an_expression_that_nothing_makes_true_is_refused() -> None:
     assert problem.endswith(
         "requirements: TRUE for no advertisement and no job, so no job would ever start; ban the site instead"
     )
+
+
+def test_a_ban_that_stops_waiting_jobs_is_refused_until_confirmed() -> None:
+    apply("sites: [{name: A, ces: [{name: c, type: local}]}]")
+    ban = "sites: [{name: A, status: {state: banned, reason: storage is moved}, ces: [{name: c, type: local}]}]"
+    assert [str(each) for each in apply(ban, dry_run=True).warnings] == [
+        "line 1: sites[0]: No further job starts at site A. 0 jobs run there; 0 jobs wait that can run nowhere else."
+    ]
+    make_job(sites=["A"])
+    (problem,) = problems_of(ban)
+    assert "site A. 0 jobs run there; 1 job waits that can run nowhere else. If that is meant" in problem
+    assert Site.objects.get().state == "active"
+    assert len(apply(ban, confirmed=True).warnings) == 1
+    assert apply(ban.replace("banned", "draining")).warnings == ()  # closed already
+
+
+def test_a_site_that_no_longer_serves_the_vo_of_waiting_jobs_is_confirmed() -> None:
+    make_vo(name="atlas")
+    apply("sites: [{name: A}]")
+    make_job(group=make_group(name="lhcb_user", vo=make_vo(name="lhcb")), sites=["A"])
+    text = "sites: [{name: A, vos: [atlas]}]"
+    (problem,) = problems_of(text)
+    assert "The site A no longer serves the VO lhcb. 1 job waits that can run nowhere else. If that" in problem
+    assert len(apply(text, confirmed=True).warnings) == 1
+    assert apply("sites: [{name: A, vos: []}]").warnings == ()
+
+
+def test_parameters_of_a_vo_that_the_site_does_not_serve_are_refused() -> None:
+    for name in ("atlas", "lhcb"):
+        make_vo(name=name)
+    ce = "ces: [{name: c, type: local, vo_parameters: {atlas: {Memory: 5}}}]"
+    assert problems_of(f"sites: [{{name: A, vos: [lhcb], {ce}}}]") == [
+        'line 1: sites[0].ces[0].vo_parameters: the site serves no VO "atlas".'
+    ]
+    apply(f"sites: [{{name: A, {ce}}}]")
+    apply(f"sites: [{{name: A, vos: [lhcb], {ce}}}]")  # stored before

@@ -255,7 +255,7 @@ KILL = ["admin", "pilots", "kill", "5", "--because", "x"]
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
-        (BAN, {"place": EVIL, "state": EVIL, "until": EVIL}),
+        (BAN, {"place": EVIL, "state": EVIL, "until": EVIL, "consequence": EVIL}),
         (LIMIT, {**BOUNDS, "id": EVIL, "scope": EVIL, "room": EVIL}),
         (["admin", "limit", "7", "--delete"], {"id": EVIL, "scope": EVIL}),
         (["admin", "ce", "A/B"], {"results": [{"site": "A", EVIL: EVIL}]}),
@@ -291,7 +291,7 @@ def test_a_server_writes_no_control_characters(
         (PRIORITY[:3], {"groups": 5}),
         (KILL, {"matched": 5, "done": "…"}),
         (KILL, {"matched": 5}),
-        (BAN, {"place": "", "state": "banned", "until": None}),
+        (BAN, {"place": "", "state": "banned", "until": None, "consequence": ""}),
         (LIMIT, {"room": "5 of 5"}),
         (["admin", "history"], {"results": [{"at": 1, "who": 1, "target": 1, "facts": "x"}]}),
         (["admin", "member", "g"], {"results": [1], "invitations": None}),

@@ -82,7 +82,8 @@ def _set_state(options: Namespace, session: CommandSession) -> CommandOutput:
     answer = session.server.put(address_of(*levels, "state"), body, expects="state")
     until = f" until {moment(answer['until'])}" if answer["until"] else ""
     place = plain(answer["place"])
-    return CommandOutput(answer, [tried(options, f"{place[0].upper()}{place[1:]} is {plain(answer['state'])}{until}.")])
+    said = f"{place[0].upper()}{place[1:]} is {plain(answer['state'])}{until}. {plain(answer['consequence'])}".rstrip()
+    return CommandOutput(answer, [tried(options, said)])
 
 
 # ---- Shares ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ from django.urls import reverse
 from django.utils.text import capfirst
 from django.views.decorators.http import require_POST, require_safe
 
+from matching.queries.closing import of_closing
 from matching.queries.site_status import statuses_of
+from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
 from resources.queries.places import level_at
 from resources.queries.rights import may_change, require_may_change, sites_overseen_by
@@ -110,7 +112,8 @@ def set_place_state(request: HttpRequest, name: str) -> HttpResponse:
             level = level_at(site, ce=form.cleaned_data["ce"], queue=form.cleaned_data["queue"])
         if _is_set(level, form, by=user):
             until = f" until {to_the_second(level.state_until)}" if level.state_until else ""
-            messages.success(request, f"{capfirst(full_name(level))} is {level.state}{until}.")
+            consequence = "" if level.state == ResourceState.ACTIVE else f" {of_closing(level)}"
+            messages.success(request, f"{capfirst(full_name(level))} is {level.state}{until}.{consequence}")
             return redirect("portal:site", name=name)
     return _shown(request, site, refused=form)
 
@@ -163,6 +166,7 @@ def _for_deciders(user: User, site: Site, *, refused: PlaceStateForm | None, now
     }
     return {
         "decision": state_decision(site, now=now, refused=refused),
+        "if_closed": str(of_closing(site)) if site.state_at(now) is ResourceState.ACTIVE else "",
         "state_url": reverse("portal:site-state", args=[site.name]),
         "ces": [offered_ce(ce, now=now, refused=refused) for ce in ces[:MOST_ROWS]],
         "has_more_ces": len(ces) > MOST_ROWS,

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from matching.queries.closing import of_closing
 from resources.api.permissions import OverseesSites
 from resources.domain.enums import ResourceState
 from resources.models import Site
@@ -48,6 +49,10 @@ class StateOut(serializers.Serializer[Any]):
     state = serializers.CharField(help_text="Its own state; the state of what is above it may be worse.")
     reason = serializers.CharField(help_text="Reason of the state; may be empty.")
     until = serializers.DateTimeField(allow_null=True, help_text="End of the state; null: no end is set.")
+    consequence = serializers.CharField(
+        help_text="Jobs that a state other than active concerns: those that run there, and those that wait and can run "
+        "nowhere else; empty: it is active."
+    )
 
 
 class _StateView(APIView):
@@ -75,8 +80,9 @@ class _StateView(APIView):
                 now=now,
             )
             transaction.set_rollback(values["dry_run"])
-        state = {"place": full_name(level), "state": level.state}
-        return Response(StateOut({**state, "reason": level.state_reason, "until": level.state_until}).data)
+        state = {"place": full_name(level), "state": level.state, "reason": level.state_reason}
+        consequence = "" if level.state == ResourceState.ACTIVE else str(of_closing(level))
+        return Response(StateOut({**state, "until": level.state_until, "consequence": consequence}).data)
 
 
 def _documented(level: str, words: str) -> Callable[[type[_StateView]], type[_StateView]]:
