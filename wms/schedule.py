@@ -33,6 +33,8 @@ WHILE_BUSY: dict[str, BeatEntry] = {
     "reevaluate-input-data": every(5, "jobs.reevaluate_input_data"),
     # Each count of jobs reads the changes that are not added yet: some thousands in 5 s of a busy system.
     "add-job-counts": every(5, "jobs.add_counts"),
+    # A claim that began before its owner was suspended may still lease a job; the payload ends soon after.
+    "end-payloads-of-suspended": every(5, "jobs.end_payloads_of_suspended"),
     # A pilot that its CE reports as ended loses its leases at once (docs/architecture.md, Leases).
     "expire-leases": every(5, "matching.expire_leases"),
     # A drained pilot gets no jobs from the mark on; the command to leave is as urgent as one to kill.

@@ -18,7 +18,7 @@ from tests.admin.conftest import (
     errors_of,
 )
 from tests.factories import NOW, make_group, make_user
-from wms.accounts.models import Group, Membership, User
+from wms.accounts.models import Group, Membership, SecurityEvent, User
 
 pytestmark = pytest.mark.django_db
 
@@ -142,6 +142,37 @@ def test_a_manager_suspends_a_member_of_the_own_vo_only(manager: Client, mine: R
     mine.member.refresh_from_db()
     assert not mine.member.is_active
     assert mine.member.first_name == "Maria"
+    mine.job.refresh_from_db()
+    assert (mine.job.status, mine.job.minor_status) == ("Killed", "Owner suspended")
+    page = manager.get(changelist(User)).content.decode()
+    assert "User lhcb_member: suspended; payloads killed: 1; jobs that wait, and are not matched: 1." in page
+
+
+def acted_on(client: Client, action: str, *people: User, **others: str) -> str:
+    """Return the page after an action on people."""
+    form = {"action": action, "_selected_action": [str(person.pk) for person in people], **others}
+    return client.post(changelist(User), form, follow=True).content.decode()
+
+
+def test_people_are_suspended_and_restored_by_actions_with_a_reason(manager: Client, mine: RowsOfVO) -> None:
+    assert "lhcb_member" in acted_on(manager, "suspend", mine.member)
+    assert User.objects.get(pk=mine.member.pk).is_active
+    said = acted_on(manager, "suspend", mine.member, confirmed="1", reason="stolen account")
+    assert "1 user: suspended; payloads killed: 1; jobs that wait, and are not matched: 1." in said
+    assert not User.objects.get(pk=mine.member.pk).is_active
+    said = acted_on(manager, "restore", mine.member, confirmed="1", reason="new password")
+    assert "1 user: the suspension has ended; waiting jobs, which can be matched again: 1." in said
+    assert User.objects.get(pk=mine.member.pk).is_active
+    events = SecurityEvent.objects.filter(kind__in=["user.suspended", "user.restored"]).order_by("pk")
+    assert [event.facts["changes"]["reason"] for event in events] == ["stolen account", "new password"]
+
+
+def test_an_action_suspends_nobody_if_one_may_not_be_changed(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+    Membership.objects.create(user=mine.member, group=theirs.group)
+    further = make_user(groups=[mine.group])
+    said = acted_on(manager, "suspend", mine.member, further, confirmed="1")
+    assert "all of whom you may change" in said
+    assert not User.objects.filter(is_active=False).exists()
 
 
 def test_no_forged_form_gives_power(manager: Client, mine: RowsOfVO) -> None:

@@ -84,7 +84,13 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:oidc-connect": PEOPLE,
         "POST portal:oidc-disconnect": OWNER,
         "GET portal:waiting": PEOPLE,  # who does not wait is led to the first page
-        "GET portal:people": MANAGERS | OTHER_MANAGER,
+        "GET portal:people-who-wait": MANAGERS | OTHER_MANAGER,
+        "GET portal:people": MANAGERS | OTHER_MANAGER,  # those of the caller's VOs
+        "GET portal:person": MANAGERS,
+        "POST portal:person-suspension": MANAGERS,
+        "POST portal:people-membership": MANAGERS | OTHER_MANAGER,  # a group of another VO is refused by a sentence
+        "GET portal:changes": MANAGERS | OTHER_MANAGER,  # those of the caller's VOs
+        "GET portal:changes-csv": MANAGERS | OTHER_MANAGER,
         "POST portal:person-admit": MANAGERS,  # to a group of the VO
         "POST portal:person-refuse": MANAGERS | OTHER_MANAGER,  # as the provider is for people of all VOs
         "GET mfa_authenticate": PEOPLE,  # who is logged in is led to the first page, everybody else to the log-in
@@ -278,6 +284,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
 #: Of those that open for more than may change what they name: who may. To the others they answer what was refused.
 CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
     {
+        "POST portal:people-membership": MANAGERS,
         "POST jobs": OWNER | MATES,  # in the group of these
         "POST portal:submit": OWNER | MATES,
         "POST portal:submit-jdl": OWNER | MATES,
@@ -341,8 +348,8 @@ SEEN: Final = "view history"
 #: By model: what the VO's manager may, and what operators may.
 MODELS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
-        # Accounts are added by operators, and their history names other VOs.
-        "accounts_user": ("view change", ALL),
+        # Accounts are added by operators.
+        "accounts_user": ("view history change", ALL),
         "accounts_apitoken": ("", "view history delete"),
         "accounts_securityevent": ("", SEEN),
         "accounts_configurationchange": (SEEN, SEEN),
@@ -387,6 +394,8 @@ ACTIONS: Final[Mapping[str, Names]] = MappingProxyType(
     {
         "accounts_apitoken revoke": OPERATORS,
         "accounts_user reset_second_factor": OPERATORS,
+        "accounts_user suspend": MANAGERS,
+        "accounts_user restore": MANAGERS,
         "pilots_pilot drain": MANAGERS,
         "pilots_pilot kill": MANAGERS,
         "pilots_cehealth ask_again": MANAGERS,

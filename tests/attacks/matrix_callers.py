@@ -110,6 +110,8 @@ def make_scene(provider: ScriptedProvider) -> Scene:
             "mfa_remove_webauthn pk": key.pk,
             "provider": ID,
             "portal:oidc-disconnect pk": connected.pk,
+            "portal:person pk": sample.alice.pk,
+            "portal:person-suspension pk": sample.alice.pk,
             "portal:person-admit pk": waiting_person.pk,
             "portal:person-refuse pk": waiting_person.pk,
         },

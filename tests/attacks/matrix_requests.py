@@ -208,6 +208,8 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
         "auth-oidc-token": {"handle": scene.handle},
         "auth-oidc-device": {},
         "portal:person-admit": {"group": scene.sample.group.pk},
+        "portal:people-membership": {"username": scene.sample.alice.username, "group": group},
+        "portal:person-suspension": {"suspended": "yes", "reason": "an attack"},
         "portal:site-state": {"state": "draining", "reason": "kernel update", "for_s": "7200"},
         "portal:account-mail": {"when": "never"},
         "portal:tokens": {"name": "laptop", "scope": "read", "days": "1"},

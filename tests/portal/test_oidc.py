@@ -64,7 +64,7 @@ def test_without_a_provider_oidc_is_neither_visible_nor_reachable(portal: Client
         assert browser.get(f"/accounts/oidc/{ID}/callback/?code=x&state=y").status_code == 404
     assert portal.post(f"/accounts/oidc/{ID}/connect/").status_code == 404
     assert portal.post(f"/accounts/connected/{account.pk}/disconnect/").status_code == 404
-    assert portal.get("/people/").status_code == 404
+    assert portal.get("/people/waiting/").status_code == 404
 
 
 # ---- a new person ----------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_a_manager_admits_a_person_to_a_group_and_the_person_can_work(
     oidc.log_in(browser)
     manager = client_of(make_user(username="mona", manages=[vo]))
     assert "1 person waits to be admitted." in manager.get("/jobs/").content.decode()
-    listed = manager.get("/people/").content.decode()
+    listed = manager.get("/people/waiting/").content.decode()
     assert "alice@cern" in listed
     # Not beside the list itself, where a number of some seconds ago would contradict it.
     assert "waits to be admitted." not in listed
@@ -134,7 +134,7 @@ def test_a_manager_admits_a_person_to_a_group_and_the_person_can_work(
     assert Membership.objects.get(user=person()).confirmed_at is None
     assert browser.get("/jobs/").status_code == 200
     assert SecurityEvent.objects.get(kind=SecurityEventKind.PERSON_ADMITTED).target == "user alice@cern"
-    assert "Nobody waits" in manager.get("/people/").content.decode()
+    assert "Nobody waits" in manager.get("/people/waiting/").content.decode()
     # Without any group, who was admitted does not wait again.
     Membership.objects.all().delete()
     assert browser.get("/jobs/").status_code == 200
@@ -160,11 +160,11 @@ def test_only_managers_of_the_vo_see_and_admit_waiting_people(
     other = make_vo(name="atlas")
     their_group = make_group(name="atlas_user", vo=other)
     stranger = client_of(make_user(manages=[other]))
-    assert "Nobody waits" in stranger.get("/people/").content.decode()
+    assert "Nobody waits" in stranger.get("/people/waiting/").content.decode()
     assert "waits to be admitted" not in stranger.get("/jobs/").content.decode()
     own_manager = client_of(make_user(manages=[vo]))
     colleague = client_of(make_user(groups=[group]))
-    assert colleague.get("/people/").status_code == 404
+    assert colleague.get("/people/waiting/").status_code == 404
     for browser, group_id in ((stranger, their_group.pk), (stranger, group.pk), (colleague, group.pk)):
         assert browser.post(f"/people/{person().pk}/admit/", {"group": group_id}).status_code == 404
         assert browser.post(f"/people/{person().pk}/refuse/").status_code == 404
@@ -183,9 +183,9 @@ def test_the_list_of_people_needs_the_same_queries_for_one_and_thirty(
         for number in range(count):
             user = User.objects.create(username=f"p{count}-{number}@cern", waits_since=timezone.now())
             SocialAccount.objects.create(user=user, provider=provider.url, uid=user.username)
-        manager.get("/people/")
+        manager.get("/people/waiting/")
         with CaptureQueriesContext(connection) as asked:
-            assert manager.get("/people/").status_code == 200
+            assert manager.get("/people/waiting/").status_code == 200
         return len(asked)
 
     assert queries_with(1) == queries_with(30)

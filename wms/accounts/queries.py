@@ -104,6 +104,11 @@ def managed_vos_of(user: User) -> frozenset[int] | None:
     return None if user.is_operator else frozenset(VO.objects.managed_by(user).values_list("pk", flat=True))
 
 
+def groups_managed_by(user: User) -> QuerySet[Group]:
+    """Return the groups of the VOs that *user* manages, with their VOs, by name."""
+    return Group.objects.filter(vo__in=VO.objects.managed_by(user)).select_related("vo").order_by("name")
+
+
 def profile_of(user: User) -> Profile:
     """Return the account of *user*."""
     groups = groups_of(user)
@@ -151,6 +156,12 @@ def is_only_in(vos: Collection[int]) -> Q:
     return is_in(vos) & Q(~Exists(elsewhere)) & powerless
 
 
+def people_seen_by(user: User) -> QuerySet[User]:
+    """Return the people whom *user* manages: for operators all, for managers the members of their VOs."""
+    vos = managed_vos_of(user)
+    return User.objects.all() if vos is None else User.objects.filter(is_in(vos))
+
+
 def is_above(person: User, user: User) -> bool:
     """Return whether *user* may not change *person* whatever else: only superusers change superusers."""
     return person.is_superuser and not user.is_superuser
@@ -175,6 +186,7 @@ _SAID_LAST: Final = frozenset({"share", "reason", "confirmed"})
 class HistoryEntry:
     """One change of a row of the configuration, in words."""
 
+    id: int
     at: datetime
     #: A user, or a command of the server; empty: nobody known.
     who: str
@@ -187,9 +199,44 @@ class HistoryEntry:
 def history_of(row: Model, *, user: User, most: int | None = None) -> list[HistoryEntry]:
     """Return the newest *most* changes of a row, through any door, that *user* may see; None: all."""
     row_type, row_id = identity_of(row)
+    vos = _managed(user)
     # Uses index: security_event_by_row
-    events, vos = history_for(user).filter(row_type=row_type, row_id=row_id), managed_names(user)
-    return [history_entry(event, vos=vos) for event in events.order_by("-id")[:most]]
+    events = _history_of_vos(vos).filter(row_type=row_type, row_id=row_id).order_by("-id")[:most]
+    names = None if vos is None else frozenset(vos.values())
+    return [history_entry(event, vos=names) for event in events]
+
+
+def history_of_person(person: User, *, user: User, most: int) -> list[HistoryEntry]:
+    """Return the newest *most* changes of a person that *user* may see.
+
+    Managers see suspensions of members of their VOs, and memberships in groups of their VOs: what those groups have in
+    their histories about the person. Operators see the whole history of the account.
+    """
+    vos = _managed(user)
+    if vos is None:
+        return history_of(person, user=user, most=most)
+    groups = dict(Group.objects.filter(vo__in=vos).values_list("pk", "name"))
+    lines = {f"{sign}{person} in {name}" for name in groups.values() for sign in "+-~"}
+    row_type, row_id = identity_of(person)
+    of_person = Q(row_type=row_type, row_id=row_id)
+    of_groups = Q(
+        row_type=Group._meta.label_lower,
+        row_id__in=[str(pk) for pk in groups],
+        facts__changes__memberships__has_any_keys=sorted(lines),
+    )
+    # Uses index: security_event_by_row
+    events = _history_of_vos(vos).filter(of_person | of_groups).order_by("-id")[:most]
+    names = frozenset(vos.values())
+    return [history_entry(_about(event, lines), vos=names) for event in events]
+
+
+def _about(event: ConfigurationChange, lines: Collection[str]) -> ConfigurationChange:
+    """Return an event without the memberships of others."""
+    changes = event.facts.get("changes")
+    if isinstance(changes, Mapping) and isinstance(memberships := changes.get("memberships"), list):
+        theirs = [line for line in memberships if line in lines]
+        event.facts = {"what": "changed", "changes": {"memberships": theirs}}
+    return event
 
 
 def first_change_of(row: Model) -> datetime | None:
@@ -202,16 +249,25 @@ def first_change_of(row: Model) -> datetime | None:
 
 def history_for(user: User) -> QuerySet[ConfigurationChange]:
     """Return the events that concern VOs which *user* manages; for an operator those of all rows."""
-    if user.is_operator:
-        return ConfigurationChange.objects.exclude(row_type="")
-    vos = list(VO.objects.managed_by(user).values_list("pk", flat=True))
-    # Uses index: security_event_of_vos
-    return ConfigurationChange.objects.filter(vo_ids__isnull=False, vo_ids__overlap=vos)
+    return _history_of_vos(_managed(user))
 
 
 def managed_names(user: User) -> frozenset[str] | None:
     """Return the names of the VOs that *user* manages; None: an operator, who manages all."""
-    return None if user.is_operator else frozenset(user.managed_vos.values_list("name", flat=True))
+    vos = _managed(user)
+    return None if vos is None else frozenset(vos.values())
+
+
+def _managed(user: User) -> Mapping[int, str] | None:
+    """Return {primary key: name} of the VOs that *user* manages; None: an operator, who manages all."""
+    return None if user.is_operator else dict(user.managed_vos.values_list("pk", "name"))
+
+
+def _history_of_vos(vos: Collection[int] | None) -> QuerySet[ConfigurationChange]:
+    if vos is None:
+        return ConfigurationChange.objects.exclude(row_type="")
+    # Uses index: security_event_by_vo, or security_event_of_vos
+    return ConfigurationChange.objects.filter(vo_ids__isnull=False, vo_ids__overlap=list(vos))
 
 
 def facts_for(event: ConfigurationChange, *, vos: Collection[str] | None) -> Mapping[str, object]:
@@ -237,7 +293,7 @@ def _seen(name: str, value: object, *, vos: Collection[str]) -> object:
         seen = {vo: values for vo, values in value.items() if vo in vos}
     elif name in {"vo_parameters", "storage_elements"}:
         seen = None
-    return seen or "changed"
+    return "changed" if seen in (None, [], {}) else seen
 
 
 def history_entry(event: ConfigurationChange, *, vos: Collection[str] | None) -> HistoryEntry:
@@ -247,6 +303,7 @@ def history_entry(event: ConfigurationChange, *, vos: Collection[str] | None) ->
     facts = {name: value for name, value in seen.items() if name not in _NOT_CHANGED and value not in (None, "")}
     what = [] if event.facts.get("what") in (None, "changed") else [str(event.facts["what"])]
     return HistoryEntry(
+        id=event.pk,
         at=event.at,
         who=event.actor_name,
         kind=event.kind,

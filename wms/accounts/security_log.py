@@ -69,7 +69,7 @@ class _Event:
         return cls(
             row_type=row_type,
             row_id=row_id,
-            vo_ids=_concerned(row, facts),
+            vo_ids=_concerned(kind, row, facts),
             kind=kind,
             actor_id=actor.pk if isinstance(actor, User) else None,
             actor_name=escaped(actor.username if isinstance(actor, User) else actor)[:150],
@@ -79,8 +79,13 @@ class _Event:
         )
 
 
-def _concerned(row: Model | None, facts: Mapping[str, object]) -> tuple[int, ...] | None:
-    """Return the VOs that a row concerns, and those that it concerned before its VOs were changed."""
+def _concerned(kind: SecurityEventKind, row: Model | None, facts: Mapping[str, object]) -> tuple[int, ...] | None:
+    """Return the VOs that a row concerns, and those that it concerned before its VOs were changed.
+
+    A suspension concerns the VOs that the person is in; else what concerns a person is for operators.
+    """
+    if isinstance(row, User) and kind in {SecurityEventKind.USER_SUSPENDED, SecurityEventKind.USER_RESTORED}:
+        return tuple(VO.objects.filter(groups__memberships__user=row).distinct().values_list("pk", flat=True))
     vo_ids, changes = concerned_vo_ids(row), facts.get("changes")
     changed = changes.get("vos") if facts.get("what") == "changed" and isinstance(changes, Mapping) else None
     if vo_ids is None or not isinstance(changed, list):

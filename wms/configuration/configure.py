@@ -15,8 +15,9 @@ from wms.configuration.plan import Plan, StoredConfiguration, plan
 from wms.configuration.problems import ConfigurationError, Remark
 from wms.configuration.reading import Reading
 from wms.configuration.recording import record_changes, record_removals
-from wms.configuration.schema import Configuration
+from wms.configuration.schema import Configuration, UserEntry
 from wms.configuration.setup_checks import note_unknown_setups
+from wms.jobs.services.suspensions import end_payloads
 from wms.kernel.db import LockKey, lock, transaction_required
 
 #: Keys on which the eligible queues of a job depend.
@@ -61,6 +62,7 @@ def configure(
         _write(planned, database=database, now=now)
         consequences.check(reading, confirmed=confirmed)
         record_changes(planned, database=database)
+        _end_payloads(planned, database=database, reading=reading, now=now)
         if dry_run:
             transaction.set_rollback(True)
     # Beat would do it within seconds; jobs may be submitted at once.
@@ -93,6 +95,15 @@ def _write(planned: Plan, *, database: StoredConfiguration, now: datetime) -> No
         if section is database.vos and not change.is_new and change.changed & _OF_CORRECTIONS:
             priorities.mark_groups_of(vo_id=database.vos.rows[change.identity].pk, now=now)
     _mark_stale_pools(planned, database=database, now=now)
+
+
+def _end_payloads(planned: Plan, *, database: StoredConfiguration, reading: Reading, now: datetime) -> None:
+    """Kill what pilots hold of people whom the file suspends, and say the numbers."""
+    for _, change in planned.changes:
+        is_suspended = isinstance(change.entry, UserEntry) and change.entry.suspended and "suspended" in change.changed
+        if is_suspended and not change.is_new:
+            result = end_payloads([database.users.rows[change.identity]], by=None, now=now)
+            reading.warnings.append(change.entry.remark("suspended", f"{change.entry.username}: {result}."))
 
 
 def _mark_stale_pools(planned: Plan, *, database: StoredConfiguration, now: datetime) -> None:

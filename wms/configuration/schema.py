@@ -136,7 +136,7 @@ class UserEntry(SectionEntry):
     superuser: bool = False
     #: Sees and manages every VO.
     operator: bool = False
-    #: May not log in; tokens are not valid, and waiting jobs are not matched.
+    #: May not log in; tokens are not valid, running jobs are killed, and waiting jobs are not matched.
     suspended: bool = False
 
     def mistakes(self) -> Iterator[tuple[str, str]]:

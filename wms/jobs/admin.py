@@ -1,13 +1,26 @@
-"""Admin pages of jobs, read-only; actions on jobs are in the portal and the REST interface."""
+"""Admin pages of jobs, read-only (actions on jobs are in the portal and the REST interface), and of their owners."""
 
 import json
 
-from django.contrib import admin
-from django.db.models import Q
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.widgets import AdminTextInputWidget
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 
+from wms.accounts.admin.people import UserAdmin
 from wms.accounts.admin.rights import VOLevelInline, VOLevelLedger
+from wms.accounts.models import User
+from wms.accounts.services.members import MAX_REASON_LENGTH
 from wms.jobs.models import Job, JobHistory
+from wms.jobs.services import suspensions
 from wms.kernel.admin.rights import SeenRelatedFilter
+from wms.kernel.clock import current_time
+from wms.kernel.names import counted
 
 
 class HistoryInline(VOLevelInline[JobHistory]):
@@ -47,3 +60,72 @@ class JobAdmin(VOLevelLedger[Job]):
     def complete_description(self, job: Job) -> str:
         """Return the description as JSON text."""
         return json.dumps(job.description, ensure_ascii=False)
+
+
+class SuspensionForm(forms.Form):
+    """Form of the reason of a suspension, or of its end."""
+
+    reason = forms.CharField(
+        max_length=MAX_REASON_LENGTH,
+        required=False,
+        widget=AdminTextInputWidget,
+        help_text="Reason, which the history keeps.",
+    )
+
+
+@admin.register(User)
+class OwnerAdmin(UserAdmin):
+    """Users, whose payloads end with a suspension."""
+
+    #: Most people of one page and one transaction.
+    at_once = 100
+    actions = ("suspend", "restore", *UserAdmin.actions)
+
+    def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:  # noqa: FBT001 - Django's own
+        """Save the user; a suspension kills what pilots hold, and the number is said."""
+        super().save_model(request, obj, form, change)
+        if change and "is_active" in form.changed_data and not obj.is_active and isinstance(request.user, User):
+            result = suspensions.end_payloads([obj], by=request.user, now=current_time())
+            self.message_user(request, f"User {obj}: {result}.", messages.WARNING)
+
+    @admin.action(description="Suspend selected users …", permissions=["change"])
+    def suspend(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        """End log-ins, tokens and payloads, and match no waiting job."""
+        return self._put(request, queryset, suspended=True)
+
+    @admin.action(description="End the suspension of selected users …", permissions=["change"])
+    def restore(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        """Let the users log in again, and their waiting jobs be matched."""
+        return self._put(request, queryset, suspended=False)
+
+    def _put(self, request: HttpRequest, queryset: QuerySet[User], *, suspended: bool) -> HttpResponse | None:
+        people = list(self.changeable(request, queryset).order_by("pk")[: self.at_once])
+        if len(people) != queryset.count():
+            sentence = f"Nothing was changed; choose at most {self.at_once} users, all of whom you may change."
+            self.message_user(request, sentence, messages.ERROR)
+            return None
+        confirmed = "confirmed" in request.POST
+        form = SuspensionForm(request.POST if confirmed else None)
+        if confirmed and form.is_valid() and isinstance(request.user, User):
+            by, reason = request.user, form.cleaned_data["reason"]
+            with transaction.atomic(durable=True):
+                result = (
+                    suspensions.suspend(people, reason=reason, by=by, now=current_time())
+                    if suspended
+                    else suspensions.restore(people, reason=reason, by=by)
+                )
+            self.message_user(request, f"{counted(len(people), 'user')}: {result}.", messages.SUCCESS)
+            return None
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Suspend" if suspended else "End the suspension",
+            "opts": self.opts,
+            "levels": [str(person) for person in people],
+            "form": form,
+            "hidden": [
+                ("action", request.POST["action"]),
+                ("confirmed", "1"),
+                *((ACTION_CHECKBOX_NAME, str(person.pk)) for person in people),
+            ],
+        }
+        return TemplateResponse(request, "admin/set_state.html", context)

@@ -3,9 +3,10 @@
 from collections.abc import Collection
 
 from celery import shared_task
+from django.db import transaction
 
 from wms.jobs.queries import are_awaited
-from wms.jobs.services import counting, notices, reevaluation, sandbox_upkeep, unused_submit_pools
+from wms.jobs.services import counting, notices, reevaluation, sandbox_upkeep, suspensions, unused_submit_pools
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 
@@ -32,6 +33,13 @@ def remove_unused_sandboxes() -> None:
 def add_counts() -> None:
     """Add changes of the numbers of jobs to the counters (ADR 53); runs every 5 seconds."""
     counting.add_changes()
+
+
+@shared_task(name="jobs.end_payloads_of_suspended", ignore_result=True, acks_late=True)
+def end_payloads_of_suspended() -> None:
+    """Kill jobs that pilots hold although their owners are suspended (ADR 111); runs every 5 seconds."""
+    with transaction.atomic(durable=True):
+        suspensions.end_payloads_of_suspended(now=current_time())
 
 
 @shared_task(name="jobs.send_notices", ignore_result=True, acks_late=True)

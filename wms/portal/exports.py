@@ -7,7 +7,6 @@ from io import StringIO
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from django.db.models import Model
 from rest_framework.serializers import Serializer
 
 from wms.jobs.api.outputs import JobRowOut
@@ -15,14 +14,14 @@ from wms.jobs.models import Job
 from wms.kernel.middleware import visible
 from wms.kernel.spreadsheets import cell
 
-M = TypeVar("M", bound=Model)
+RowT = TypeVar("RowT")
 
 #: Rows that are written at once.
 _AT_ONCE: Final = 200
 
 
 def as_csv(
-    rows: Iterable[Model], *, output: type[Serializer[Any]] = JobRowOut, most: int | None = None
+    rows: Iterable[object], *, output: type[Serializer[Any]] = JobRowOut, most: int | None = None
 ) -> Iterator[bytes]:
     """Yield the rows as CSV in UTF-8, with a head; texts that a spreadsheet would take for a formula begin with ``'``.
 
@@ -51,7 +50,7 @@ def as_json(jobs: Iterable[Job]) -> Iterator[bytes]:
     yield b"[]\n" if separator == "[\n" else b"\n]\n"
 
 
-def _portions(rows: Iterable[M]) -> Iterator[list[M]]:
+def _portions(rows: Iterable[RowT]) -> Iterator[list[RowT]]:
     each = iter(rows)
     while portion := list(islice(each, _AT_ONCE)):
         yield portion

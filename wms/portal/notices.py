@@ -140,7 +140,7 @@ def _of_people(user: User) -> Sequence[Notice]:
     if not waiting:
         return ()
     text = f"{waiting} {'person waits' if waiting == 1 else 'people wait'} to be admitted."
-    return [Notice(kind=NoticeKind.WARNING, text=text, url=reverse("portal:people"))]
+    return [Notice(kind=NoticeKind.WARNING, text=text, url=reverse("portal:people-who-wait"))]
 
 
 def _without_group(*, is_invited: bool) -> Notice:

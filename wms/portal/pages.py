@@ -50,7 +50,11 @@ NAVIGATION: Final[Sequence[Link]] = (
     Link(url_name="portal:accounting", label="Accounting", icon="columns-3"),
 )
 #: Entries for managers and operators.
-PILOTS: Final = Link(url_name="portal:pilots", label="Pilots", icon="cpu")
+OF_MANAGERS: Final[Sequence[Link]] = (
+    Link(url_name="portal:pilots", label="Pilots", icon="cpu"),
+    Link(url_name="portal:people", label="People", icon="users"),
+    Link(url_name="portal:changes", label="Changes", icon="clock"),
+)
 #: Entry for operators.
 OPERATIONS: Final = Link(url_name="portal:operations", label="Operations", icon="gauge")
 
@@ -81,6 +85,18 @@ def signed_in(request: HttpRequest) -> User:
     if not isinstance(request.user, User):
         raise PermissionDenied
     return request.user
+
+
+def manager_of(request: HttpRequest) -> User:
+    """Return the user of the session; answer others than managers and operators as if there were no page.
+
+    Raises:
+        Http404: the user is neither.
+    """
+    user = signed_in(request)
+    if not queries.is_manager(user):
+        raise Http404
+    return user
 
 
 @contextmanager
@@ -116,7 +132,7 @@ def header_of(user: User) -> Header:
     is_invited = queries.open_invitations(user, now=current_time()).exists()
     return Header(
         username=user.get_username(),
-        links=[*NAVIGATION, *([PILOTS] if is_manager else []), *([OPERATIONS] if user.is_operator else [])],
+        links=[*NAVIGATION, *(OF_MANAGERS if is_manager else []), *([OPERATIONS] if user.is_operator else [])],
         acts_in=acts_in,
         may_administer=user.is_active and user.is_staff,
         is_manager=is_manager,

@@ -23,16 +23,19 @@ def test_a_manager_suspends_and_restores_a_member(administration: Administration
     state = {"username": "lhcb_member", "suspended": False, "running_jobs": 1, "waiting_jobs": 2}
     assert manager.get(ADDRESS).json() == state
     tried = manager.put(ADDRESS, {"reason": "stolen account", "dry_run": True})
-    assert (tried.status_code, tried.json()) == (200, {**state, "suspended": True})
+    suspended = {**state, "suspended": True, "running_jobs": 0}
+    assert (tried.status_code, tried.json()) == (200, {**suspended, "killed_jobs": 1})
     assert User.objects.get(pk=member.pk).is_active
     assert changes_of("user.suspended") == []
-    for _ in range(2):
+    assert member.jobs.filter(status=JobStatus.RUNNING).count() == 1
+    for killed in (1, 0):
         answer = manager.put(ADDRESS, {"reason": "stolen account"})
-        assert (answer.status_code, answer.json()) == (200, {**state, "suspended": True})
+        assert (answer.status_code, answer.json()) == (200, {**suspended, "killed_jobs": killed})
     assert not User.objects.get(pk=member.pk).is_active
     assert not ApiToken.objects.filter(user=member, revoked_at=None).exists()
-    # Running jobs go on to their end (ADR 39).
-    assert member.jobs.filter(status=JobStatus.RUNNING).count() == 1
+    # The payload ends (ADR 111).
+    assert [*member.jobs.filter(status=JobStatus.KILLED).values_list("minor_status", flat=True)] == ["Owner suspended"]
+    assert member.jobs.filter(status=JobStatus.WAITING).count() == 2
     assert [manager.delete(ADDRESS).status_code for _ in range(2)] == [204, 204]
     assert User.objects.get(pk=member.pk).is_active
     assert changes_of("user.suspended") == [

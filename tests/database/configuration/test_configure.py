@@ -26,10 +26,11 @@ from resources.services.site_tokens import issue_site_token
 from taskqueues.models import ChangedGroup, Limit, SubmitPool
 from taskqueues.services import submit_pools
 from tests.database.configuration.configuring import ENVIRON, EXAMPLE, apply, counts, problems_of
-from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_user, make_vo
+from tests.factories import NOW, make_ce, make_group, make_job, make_queue, make_site, make_user, make_vo
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, Group, Membership, User
 from wms.configuration.export import export
+from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.secrets import decrypt
 
 pytestmark = pytest.mark.django_db
@@ -295,6 +296,19 @@ def test_a_user_without_a_password_cannot_log_in() -> None:
     apply("users: [{username: carol, suspended: true}]")
     carol = User.objects.get(username="carol")
     assert (carol.has_usable_password(), carol.is_active) == (False, False)
+
+
+def test_a_suspension_by_a_file_ends_the_payloads_and_says_their_number() -> None:
+    alice = make_user(username="alice")
+    running, waiting = make_job(owner=alice, status=JobStatus.RUNNING), make_job(owner=alice)
+    text = "users: [{username: alice, suspended: true}]"
+    for dry_run in (True, False):
+        (warning,) = apply(text, dry_run=dry_run).warnings
+        assert warning.sentence == "alice: suspended; payloads killed: 1; jobs that wait, and are not matched: 1."
+        running.refresh_from_db()
+        assert running.status == (JobStatus.RUNNING if dry_run else JobStatus.KILLED)
+    waiting.refresh_from_db()
+    assert waiting.status == JobStatus.WAITING
 
 
 def test_a_user_keeps_the_password_that_the_file_does_not_name() -> None:

@@ -257,10 +257,7 @@ def test_members_are_listed_added_invited_and_removed_and_people_suspended(wms: 
     assert "Name the user" in wms("admin", "member", "lhcb_prod", "--remove", code=2)
 
     suspend = ("admin", "suspend", "lhcb_member", "--because", "stolen account")
-    suspended = (
-        "lhcb_member is suspended. Jobs that wait, and are not matched: 1; that run to their end: 1. "
-        "`wms kill owner:lhcb_member` ends all of them."
-    )
+    suspended = "lhcb_member is suspended. Payloads killed: 1; jobs that wait, and are not matched: 1."
     assert wms(*suspend, "--dry-run") == [f"Nothing was changed. With the change: {suspended}"]
     assert User.objects.get(pk=own.member.pk).is_active
     assert wms(*suspend) == [suspended]

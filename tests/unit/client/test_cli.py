@@ -261,7 +261,7 @@ KILL = ["admin", "pilots", "kill", "5", "--because", "x"]
         (["admin", "ce", "A/B"], {"results": [{"site": "A", EVIL: EVIL}]}),
         (["admin", "black-hole", "7"], {"results": [{"id": 7, EVIL: [EVIL], f"{EVIL}_at": EVIL}]}),
         ([*KILL, "--dry-run"], {"matched": EVIL, "done": 0}),
-        (["admin", "suspend", "u"], {"suspended": True, "username": EVIL, "waiting_jobs": EVIL, "running_jobs": EVIL}),
+        (["admin", "suspend", "u"], {"username": EVIL, "waiting_jobs": EVIL, "killed_jobs": EVIL}),
         (["admin", "restore", "u"], {"suspended": True, "username": EVIL, "waiting_jobs": EVIL}),
         (["admin", "member", "g", "u"], {"username": EVIL, "status": EVIL}),
     ],

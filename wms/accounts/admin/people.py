@@ -1,6 +1,6 @@
 """Admin pages of users and their tokens."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,7 +26,7 @@ from django.utils.safestring import SafeString
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import ApiToken, Group, Membership, User, UserDN
-from wms.accounts.queries import is_above, is_in, is_member, is_only_in
+from wms.accounts.queries import HistoryEntry, history_of_person, is_above, is_in, is_member, is_only_in
 from wms.accounts.services import SuspendedError, issue_password_link, revoke_token
 from wms.accounts.services.members import record_member
 from wms.accounts.services.second_factors import reset_second_factors
@@ -46,6 +46,9 @@ else:
     UserChangeForm = DjangoUserChangeForm
 
 M = TypeVar("M", bound=Model)
+
+#: Newest changes on the page of a person's history.
+_MOST_CHANGES = 1000
 
 # Groups of Django's permissions, which are not used here, would be confused with ours.
 admin.site.unregister(DjangoGroup)
@@ -128,9 +131,10 @@ class NewUserForm(GenericModelForm[User]):
         return user
 
 
-@admin.register(User)
 class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     """Operators manage all users; a manager sees the members of their VOs, and changes those in no other VO.
+
+    Suspensions concern jobs: the page is registered with them (``wms.jobs.admin``).
 
     Only operators grant privileges (staff, operator, superuser, passwords, certificates); only superusers change
     superusers. Only operators add accounts, as adding one shows which names exist.
@@ -165,7 +169,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     ordering = ("username",)
     readonly_fields = ("last_login", "date_joined", "password_state", "waits_since")
     filter_horizontal = ()
-    actions = ("reset_second_factor",)
+    actions: tuple[str, ...] = ("reset_second_factor",)
     of_people = (
         "username",
         "first_name",
@@ -236,10 +240,15 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         object_id: str,
         extra_context: dict[str, object] | None = None,
     ) -> HttpResponse:
-        """Show the history to operators only: it names certificates and groups of all VOs."""
-        if not self.sees_all(request):
-            raise PermissionDenied
-        return super().history_view(request, object_id, extra_context)
+        """Show the history; to managers without what Django noted, which names certificates and groups of all VOs."""
+        without = {} if self.sees_all(request) else {"earlier": ()}
+        return super().history_view(request, object_id, {**(extra_context or {}), **without})
+
+    def history_of(self, request: HttpRequest, row: Model) -> Sequence[HistoryEntry]:
+        """Return the changes of a person, for a manager those that concern the managed VOs."""
+        if not (isinstance(row, User) and isinstance(request.user, User)):
+            return []
+        return history_of_person(row, user=request.user, most=_MOST_CHANGES)
 
     def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
         """Write the action to the security log, and memberships to the history of their groups."""

@@ -88,7 +88,7 @@ class HistoryAdmin(VOLevelLedger[ConfigurationChange]):
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the events that concern the VOs."""
-        # Uses index: security_event_of_vos
+        # Uses index: security_event_by_vo, or security_event_of_vos
         return Q(vo_ids__isnull=False, vo_ids__overlap=list(vos))
 
     @admin.display(description="change")

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Self
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.contrib.sessions.models import Session
 from django.db import models
 from django.db.models import Q
@@ -135,8 +136,12 @@ class SecurityEvent(models.Model):
             models.Index(name="security_event_by_time", fields=["at", "id"]),  # the page, the export, the removal
             models.Index(name="security_event_by_kind", fields=["kind", "at"]),
             models.Index(name="security_event_by_row", fields=["row_type", "row_id", "id"], condition=~Q(row_type="")),
-            # The history of a VO: few events have VOs.
+            # The history of a VO that nearly all of them concern …
             models.Index(name="security_event_of_vos", fields=["id"], condition=Q(vo_ids__isnull=False)),
+            # … and of one that few do. Without a list of pending entries, which each query would read.
+            GinIndex(
+                name="security_event_by_vo", fields=["vo_ids"], fastupdate=False, condition=Q(vo_ids__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:

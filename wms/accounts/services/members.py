@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import Final
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Group, Invitation, Membership, User
@@ -10,6 +11,9 @@ from wms.accounts.security_log import record
 from wms.accounts.services.invitations import invite, require_room, withdraw
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ForbiddenError, NotFoundError
+
+#: Characters of the reason of a suspension.
+MAX_REASON_LENGTH: Final = 200
 
 
 @transaction_required
@@ -97,8 +101,8 @@ def require_changeable(person: User, *, by: User, vos: Collection[int] | None) -
 def set_suspended(person: User, *, suspended: bool, reason: str, by: User) -> None:
     """Suspend *person*, or end the suspension; nothing is changed or recorded if that is so already.
 
-    Triggers end tokens, one-time links and sessions with a suspension; waiting jobs are not matched while it lasts, and
-    running jobs go on to their end (ADR 39).
+    Triggers end tokens, one-time links and sessions with a suspension; waiting jobs are not matched while it lasts.
+    Callers use ``wms.jobs.services.suspensions``, which also kills what pilots hold (ADR 111).
 
     Args:
         person: the user; updated too.

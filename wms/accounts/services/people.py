@@ -11,9 +11,10 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from wms.accounts.domain import SecurityEventKind
-from wms.accounts.models import VO, Group, Invitation, Membership, User, lapsed_before
+from wms.accounts.models import Group, Invitation, Membership, User, lapsed_before
 from wms.accounts.oidc.configuration import providers
 from wms.accounts.oidc.identity import ProviderIdentity
+from wms.accounts.queries import groups_managed_by
 from wms.accounts.security_log import record
 from wms.accounts.services.access import SuspendedError
 from wms.accounts.services.second_factors import has_second_factor
@@ -135,11 +136,6 @@ def people_who_wait(by: User, *, now: datetime) -> QuerySet[User]:
     return people.filter(Exists(SocialAccount.objects.filter(user=OuterRef("pk"), provider__in=issuers)))
 
 
-def groups_to_admit_into(by: User) -> QuerySet[Group]:
-    """Return the groups into which *by* may admit people, by name."""
-    return Group.objects.filter(vo__in=VO.objects.managed_by(by)).select_related("vo").order_by("name")
-
-
 @transaction.atomic
 def admit(user_id: int, group_id: int, *, by: User, now: datetime) -> tuple[User, Group]:
     """Make a person who waits a member of a group, and return both.
@@ -148,7 +144,7 @@ def admit(user_id: int, group_id: int, *, by: User, now: datetime) -> tuple[User
         NoPersonWaitsError: the person does not wait, or *by* may not admit them, or not into this group.
     """
     user = _locked(user_id, by=by, now=now)
-    group = groups_to_admit_into(by).filter(pk=group_id).first()
+    group = groups_managed_by(by).filter(pk=group_id).first()
     if group is None:
         raise NoPersonWaitsError("You manage no such group.")
     given = {"by_claim_of": None, "confirmed_at": None}  # else a lapsed one would stay

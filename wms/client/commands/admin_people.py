@@ -96,11 +96,10 @@ def _configure_suspend(parser: ArgumentParser) -> None:
 
 def _suspend(options: Namespace, session: CommandSession) -> CommandOutput:
     body = {"dry_run": options.dry_run, **({} if options.because is None else {"reason": options.because})}
-    answer = session.server.put(_suspension_of(options), body, expects="suspended")
-    user, waiting, running = map(plain, (answer[name] for name in ("username", "waiting_jobs", "running_jobs")))
-    kill = f" `wms kill owner:{user}` ends all of them." if answer["running_jobs"] else ""
-    sentence = f"{user} is suspended. Jobs that wait, and are not matched: {waiting}; that run to their end: {running}."
-    return CommandOutput(answer, [tried(options, f"{sentence}{kill}")])
+    answer = session.server.put(_suspension_of(options), body, expects="killed_jobs")
+    user, killed, waiting = map(plain, (answer[name] for name in ("username", "killed_jobs", "waiting_jobs")))
+    sentence = f"{user} is suspended. Payloads killed: {killed}; jobs that wait, and are not matched: {waiting}."
+    return CommandOutput(answer, [tried(options, sentence)])
 
 
 def _restore(options: Namespace, session: CommandSession) -> CommandOutput:
@@ -121,6 +120,6 @@ def _suspension_of(options: Namespace) -> str:
 
 ACTIONS: Mapping[str, AdminAction] = {
     "member": AdminAction("list the members of a group; add, invite or remove one", _configure_member, _member),
-    "suspend": AdminAction("suspend a person: no log-in, and no job is matched", _configure_suspend, _suspend),
+    "suspend": AdminAction("suspend a person: no log-in, payloads end, no matches", _configure_suspend, _suspend),
     "restore": AdminAction("end the suspension of a person", _configure_person, _restore),
 }

@@ -13,9 +13,11 @@ from rest_framework.views import APIView
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import User
-from wms.accounts.queries import is_in, managed_vos_of
-from wms.accounts.services.members import require_changeable, set_suspended
+from wms.accounts.queries import managed_vos_of, people_seen_by
+from wms.accounts.services.members import MAX_REASON_LENGTH, require_changeable
 from wms.jobs.queries.amounts import leased_and_waiting
+from wms.jobs.services.suspensions import restore, suspend
+from wms.kernel.clock import current_time
 from wms.kernel.rest import ChangeIn, ReasonText, error_responses
 from wms.kernel.rest.audience import Audience
 
@@ -23,7 +25,9 @@ from wms.kernel.rest.audience import Audience
 class SuspensionIn(ChangeIn):
     """A suspension."""
 
-    reason = ReasonText(max_length=200, default="", allow_blank=True, help_text="Reason, which the security log keeps.")
+    reason = ReasonText(
+        max_length=MAX_REASON_LENGTH, default="", allow_blank=True, help_text="Reason, which the security log keeps."
+    )
 
 
 class SuspensionOut(serializers.Serializer[Any]):
@@ -33,10 +37,16 @@ class SuspensionOut(serializers.Serializer[Any]):
     suspended = serializers.BooleanField(
         help_text="Whether the person may not log in; tokens and sessions have ended then."
     )
-    running_jobs = serializers.IntegerField(help_text="Jobs that pilots hold; they go on to their end.")
+    running_jobs = serializers.IntegerField(help_text="Jobs that pilots hold; a suspension kills them.")
     waiting_jobs = serializers.IntegerField(
         help_text="Jobs that wait, and are held or checked; none is matched while the person is suspended."
     )
+
+
+class SuspendedOut(SuspensionOut):
+    """A suspended person, and the jobs that the suspension killed."""
+
+    killed_jobs = serializers.IntegerField(help_text="Jobs that pilots held, and that this request killed.")
 
 
 class SuspensionView(APIView):
@@ -55,25 +65,26 @@ class SuspensionView(APIView):
     def get(self, request: Request, username: str) -> Response:
         """Return whether a person whom the caller may suspend is suspended."""
         user = user_of(request)
-        return Response(_answer(_person(user, username), seen_by=user))
+        return Response(SuspensionOut(_facts(_person(user, username), seen_by=user)).data)
 
     @extend_schema(
         operation_id="users_suspension_set",
-        summary="Suspend a person: tokens and sessions end, and waiting jobs are not matched",
+        summary="Suspend a person: tokens, sessions and payloads end, and waiting jobs are not matched",
         tags=[Audience.MANAGERS],
         request=SuspensionIn,
-        responses={200: SuspensionOut, **error_responses(400, 401, 403, 404, 415, 429)},
+        responses={200: SuspendedOut, **error_responses(400, 401, 403, 404, 415, 429)},
     )
     def put(self, request: Request, username: str) -> Response:
-        """Suspend a member who is in no other VO and has no privileges; repeated, it changes nothing.
+        """Suspend a member who is in no other VO and has no privileges; repeated, it kills what pilots hold by then.
 
-        Operators suspend everybody but superusers. Running jobs go on to their end: kill them if they must stop.
+        Operators suspend everybody but superusers. Jobs that pilots hold are Killed, with the minor status "Owner
+        suspended", and are not started again; those that wait stay, and are matched after the end of the suspension.
         """
         values, user = SuspensionIn.checked(request.data), user_of(request)
         person = _person(user, username)
         with transaction.atomic(durable=True):
-            set_suspended(person, suspended=True, reason=values["reason"], by=user)
-            answer = _answer(person, seen_by=user)
+            result = suspend([person], reason=values["reason"], by=user, now=current_time())
+            answer = SuspendedOut({**_facts(person, seen_by=user), "killed_jobs": result.killed}).data
             transaction.set_rollback(values["dry_run"])
         return Response(answer)
 
@@ -88,19 +99,17 @@ class SuspensionView(APIView):
         user = user_of(request)
         person = _person(user, username)
         with transaction.atomic(durable=True):
-            set_suspended(person, suspended=False, reason="", by=user)
+            restore([person], reason="", by=user)
         return Response(status=204)
 
 
 def _person(user: User, username: str) -> User:
-    vos = managed_vos_of(user)
-    people = User.objects.all() if vos is None else User.objects.filter(is_in(vos))
-    person = get_object_or_404(people, username=username)
-    require_changeable(person, by=user, vos=vos)
+    person = get_object_or_404(people_seen_by(user), username=username)
+    require_changeable(person, by=user, vos=managed_vos_of(user))
     return person
 
 
-def _answer(person: User, *, seen_by: User) -> dict[str, object]:
-    running, waiting = leased_and_waiting(person, seen_by=seen_by)
+def _facts(person: User, *, seen_by: User) -> dict[str, object]:
+    running, waiting = leased_and_waiting([person], seen_by=seen_by)
     values = {"username": person.username, "suspended": not person.is_active}
-    return dict(SuspensionOut({**values, "running_jobs": running, "waiting_jobs": waiting}).data)
+    return {**values, "running_jobs": running, "waiting_jobs": waiting}

@@ -1,6 +1,6 @@
 """Amounts that a user may make or store, and how much of them is used (ADR 86)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from django.conf import settings
@@ -45,9 +45,9 @@ def waiting_jobs_of(owner: User) -> int:
     return int(theirs.aggregate(sum=Sum("jobs"))["sum"] or 0)
 
 
-def leased_and_waiting(owner: User, *, seen_by: User) -> tuple[int, int]:
-    """Return the numbers of jobs of *owner* that pilots hold, and that wait, among those that *seen_by* sees."""
-    theirs = CurrentJobCount.objects.visible_to(seen_by).filter(owner=owner)
+def leased_and_waiting(owners: Collection[User], *, seen_by: User) -> tuple[int, int]:
+    """Return the numbers of jobs of *owners* that pilots hold, and that wait, among those that *seen_by* sees."""
+    theirs = CurrentJobCount.objects.visible_to(seen_by).filter(owner__in=[owner.pk for owner in owners])
     sums = theirs.aggregate(
         leased=Sum("jobs", filter=Q(status__in=LEASED)), waiting=Sum("jobs", filter=Q(status__in=WAITING))
     )

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -15,11 +15,10 @@ from matching.api.leases import LeaseRowOut
 from matching.models import Match
 from matching.queries.leases import leases_seen_by
 from wms.accounts.models import User
-from wms.accounts.queries import is_manager
 from wms.kernel.clock import current_time
 from wms.portal.exports import as_csv
 from wms.portal.forms.leases import LeasePageFilterSet
-from wms.portal.pages import show, signed_in
+from wms.portal.pages import manager_of, show
 from wms.portal.presentation.leases import lease_list_row_of
 
 #: Rows of the page, and of the file.
@@ -31,7 +30,7 @@ ROWS_OF_FILE: Final = 10_000
 @require_safe
 def lease_list(request: HttpRequest) -> HttpResponse:
     """Show the newest leases that the query string selects."""
-    user, filters = _manager(request), LeasePageFilterSet(request.GET)
+    user, filters = manager_of(request), LeasePageFilterSet(request.GET)
     since, until = filters.period(now=current_time())
     newest = list(_leases(filters, user, since, until)[: ROWS_OF_PAGE + 1])
     chosen = {name: value for name in filters.form.fields if (value := request.GET.get(name))}
@@ -51,7 +50,7 @@ def lease_list(request: HttpRequest) -> HttpResponse:
 @require_safe
 def leases_csv(request: HttpRequest) -> HttpResponseBase:
     """Send the newest leases that the query string selects as CSV; an invalid query string leads to the page."""
-    user, filters = _manager(request), LeasePageFilterSet(request.GET)
+    user, filters = manager_of(request), LeasePageFilterSet(request.GET)
     since, until = filters.period(now=current_time())
     if filters.form.errors:
         return HttpResponseRedirect(f"{reverse('portal:leases')}?{request.GET.urlencode()}")
@@ -61,18 +60,6 @@ def leases_csv(request: HttpRequest) -> HttpResponseBase:
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": 'attachment; filename="leases.csv"'},
     )
-
-
-def _manager(request: HttpRequest) -> User:
-    """Return the reader; answer as if there were no page, unless the reader is a manager or an operator.
-
-    Raises:
-        Http404: the reader is not.
-    """
-    user = signed_in(request)
-    if not is_manager(user):
-        raise Http404
-    return user
 
 
 def _leases(filters: LeasePageFilterSet, user: User, since: datetime | None, until: datetime | None) -> QuerySet[Match]:

@@ -22,6 +22,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from wms.accounts.adapters import record_refusal, refuse
 from wms.accounts.oidc.configuration import providers
 from wms.accounts.oidc.flow import FlowProvider, finish, flow_provider
+from wms.accounts.queries import groups_managed_by
 from wms.accounts.security_log import has_refusal
 from wms.accounts.services import log_in_delay, people
 from wms.kernel.addresses import client_address
@@ -152,11 +153,11 @@ def waiting(request: HttpRequest) -> HttpResponse:
 def people_who_wait(request: HttpRequest) -> HttpResponse:
     """List the people whom the manager may admit or refuse."""
     user = signed_in(request)
-    groups = people.groups_to_admit_into(user)
+    groups = groups_managed_by(user)
     if not (user.is_operator or groups):
         raise Http404
     page = page_of(rows_of(people.people_who_wait(user, now=current_time())), request.GET)
-    return show(request, "portal/people.html", {"page": page, "groups": groups})
+    return show(request, "portal/people_who_wait.html", {"page": page, "groups": groups})
 
 
 @_with_providers
@@ -170,7 +171,7 @@ def admit(request: HttpRequest, pk: int) -> HttpResponse:
     with refusals_as_404():
         person, joined = people.admit(pk, int(group), by=signed_in(request), now=current_time())
     messages.success(request, f"{person} is admitted, as a member of {joined}.")
-    return redirect("portal:people")
+    return redirect("portal:people-who-wait")
 
 
 @_with_providers
@@ -181,7 +182,7 @@ def refuse_person(request: HttpRequest, pk: int) -> HttpResponse:
     with refusals_as_404():
         person = people.refuse(pk, by=signed_in(request), now=current_time())
     messages.success(request, f"{person} is refused: the account is suspended. An operator may end that.")
-    return redirect("portal:people")
+    return redirect("portal:people-who-wait")
 
 
 def _provider_or_404(request: HttpRequest, name: str) -> FlowProvider:

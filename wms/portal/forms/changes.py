@@ -1,0 +1,23 @@
+"""The form above the list of changes."""
+
+from wms.accounts.filters import HistoryFilterSet
+from wms.accounts.models import ConfigurationChange
+from wms.kernel.filters import NameFilter
+from wms.portal.forms.leases import SearchTimeFilter
+
+
+class ChangesFilterSet(HistoryFilterSet):
+    """Filters of the page of changes; an invalid one counts as not given, and the page says what is wrong."""
+
+    target = NameFilter(lookup_expr="icontains", max_length=250, label="What", help_text="Part of its name.")
+    who = NameFilter("actor_name", max_length=150, label="Who", help_text="Exact user name.")
+    since = SearchTimeFilter(
+        "at", lookup_expr="gte", label="From (UTC)", help_text="2d, 2026-06-01 or 2026-06-01 12:00; empty: ever since."
+    )
+    before = SearchTimeFilter("at", lookup_expr="lt", label="To (UTC)", help_text="Likewise; empty: now.")
+    vo = None  # type: ignore[assignment]
+    kind = None
+
+    class Meta:
+        model = ConfigurationChange
+        fields: tuple[str, ...] = ()
