@@ -344,6 +344,19 @@ class DirectorRun(models.Model):
         return f"directors at {self.ran_at}"
 
 
+class DirectorDecision(models.Model):
+    """One row is what the directors last decided about the batch queues of one CE, of those that took pilots then."""
+
+    ce = models.OneToOneField(ComputingElement, models.CASCADE, related_name="decision", primary_key=True)
+    decided_at = models.DateTimeField(help_text="First cycle since which it has been the same.")
+    queues = models.JSONField(
+        help_text="{queue's primary key: [jobs without a pilot on its way, pilots sent, why none was sent]}."
+    )
+
+    def __str__(self) -> str:
+        return f"decision about {self.ce_id}"
+
+
 class PilotLog(models.Model):
     """One row is the stored log of one pilot, without its parts; it is removed some time after its last change."""
 

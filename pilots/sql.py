@@ -22,6 +22,17 @@ _INSERT_SECRETS = """
 INSERT INTO pilots_pilotsecret (pilot_id, digest, expires_at)
 SELECT pilot_id, digest, expires_at FROM json_populate_recordset(NULL::pilots_pilotsecret, %s)
 """
+#: The lock lets nobody delete a CE before the transaction ends.
+_STORE_DECISIONS = """
+INSERT INTO pilots_directordecision AS stored (ce_id, decided_at, queues)
+SELECT decision.ce_id, decision.decided_at, decision.queues
+  FROM json_populate_recordset(NULL::pilots_directordecision, %s) AS decision
+  JOIN resources_computingelement AS ce ON ce.id = decision.ce_id
+ ORDER BY decision.ce_id
+   FOR KEY SHARE OF ce
+    ON CONFLICT (ce_id) DO UPDATE SET decided_at = excluded.decided_at, queues = excluded.queues
+ WHERE stored.queues <> excluded.queues
+"""
 
 
 @transaction_required
@@ -40,3 +51,10 @@ def insert_secrets(digests: Mapping[int, bytes], *, expires_at: str) -> None:
     ]
     with connection.cursor() as cursor:
         cursor.execute(_INSERT_SECRETS, [json.dumps(rows)])
+
+
+@transaction_required
+def store_decisions(rows: Iterable[Mapping[str, object]]) -> None:
+    """Store decisions about computing elements, each as {column: JSON value}; equal ones stay as they are stored."""
+    with connection.cursor() as cursor:
+        cursor.execute(_STORE_DECISIONS, [json.dumps(list(rows))])

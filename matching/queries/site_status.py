@@ -31,7 +31,7 @@ RECENT: Final = timedelta(days=1)
 MOST_RUNS: Final = 5000
 #: Ended jobs of the reader that are read: the newest.
 MOST_OWN: Final = 1000
-_ENDED_BY_ITSELF: Final = (JobStatus.DONE, JobStatus.FAILED)
+ENDED_BY_ITSELF: Final = (JobStatus.DONE, JobStatus.FAILED)
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -119,7 +119,7 @@ def site_sums(*, now: datetime) -> SiteSums:
     pilots = living.values_list(*of_pilots).annotate(pilots=Count("pk")).order_by(*of_pilots)
     # Uses index: match_ended
     latest = Match.objects.filter(ended_at__gt=now - RECENT).order_by("-ended_at").values("job_id")[:MOST_RUNS]
-    ended = Job.objects.filter(pk__in=latest, site__isnull=False, status__in=_ENDED_BY_ITSELF)
+    ended = Job.objects.filter(pk__in=latest, site__isnull=False, status__in=ENDED_BY_ITSELF)
     of_ended = ("site", "vo", "status")
     runs = ended.values_list(*of_ended).annotate(jobs=Count("pk")).order_by(*of_ended)
     return SiteSums(

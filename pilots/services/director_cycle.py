@@ -1,5 +1,6 @@
 """One cycle of the directors: decide how many pilots are sent where and commit them; rounds at the CEs submit them."""
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -11,13 +12,14 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from pilots import sql
+from pilots.domain.decisions import QueueDecision
 from pilots.models import CEHealth, DirectorRun, Pilot
 from pilots.queries import directors_running_since, free_slots, open_queues, without_rounds
 from pilots.services import ce_changes, provisioning
 from pilots.services.provisioning import PlannedPilot
 from pilots.services.secrets import issue_secrets
 from pilots.services.status_agent import CLEANED_AFTER
-from resources.models import ComputingElement
+from resources.models import ComputingElement, Queue
 from taskqueues.services.index.shared import index
 from taskqueues.services.restrictions import ReadClosings
 from wms.kernel.db import LockKey, transaction_required, try_lock
@@ -46,11 +48,12 @@ def run_cycle(*, closings: ReadClosings, chance: Random, now: datetime) -> Colle
         # A second director would have to wait for the decisions of the first; the next cycle comes soon.
         if not try_lock(LockKey.SEND_PILOTS):
             return frozenset()
-        planned = provisioning.provision(
+        plan = provisioning.provision(
             open_queues(now=now), snapshot, slots=free_slots(now=now), closings=closings, chance=chance, now=now
         )
-        _commit(planned, now=now)
-    return frozenset(pilot.queue.ce_id for pilot in planned)
+        _commit(plan.pilots, now=now)
+        _note_decisions(plan.decisions, now=now)
+    return frozenset(pilot.queue.ce_id for pilot in plan.pilots)
 
 
 @transaction_required
@@ -71,6 +74,17 @@ def _commit(planned: Sequence[PlannedPilot], *, now: datetime) -> None:
         for pilot in planned
     ]
     issue_secrets([Pilot(pk=pk, stamp=stamp) for stamp, pk in sql.insert_pilots(rows).items()], now=now)
+
+
+@transaction_required
+def _note_decisions(decisions: Sequence[tuple[Queue, QueueDecision]], *, now: datetime) -> None:
+    """Store what was decided, with one statement; rows of computing elements about which nothing changed stay."""
+    queues: defaultdict[int, dict[int, Sequence[object]]] = defaultdict(dict)
+    for queue, decision in decisions:
+        queues[queue.ce_id][queue.pk] = [decision.wanted, decision.sent, decision.why_none]
+    sql.store_decisions(
+        {"ce_id": ce_id, "decided_at": now.isoformat(), "queues": of_ce} for ce_id, of_ce in queues.items()
+    )
 
 
 def begin_rounds(*, now: datetime) -> Collection[int]:

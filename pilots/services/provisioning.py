@@ -1,6 +1,7 @@
 """Plan the pilots of one cycle: the demand of the task queues, within the capacity of the batch queues (PIL §2.3)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 
 from pilots.backends.interface import BatchRequest
 from pilots.domain.allocation import Cap, IdlePilots, OpenQueues, Placement, allocate, covered
+from pilots.domain.decisions import CycleFacts, NoPilots, QueueDecision, decisions_of
 from pilots.domain.pilot_demand import DirectorRate, wanted_pilots
 from pilots.models import Director
 from pilots.queries import JoblessPilots, empty_pilot_throttles, jobless_pilots, pilot_counts, stall_pauses
 from pilots.services.batch_requests import request_for, request_for_queue
 from pilots.services.demand_snapshot import DemandSnapshot, take_snapshot
-from pilots.services.director_scopes import DirectorScopes, directors
+from pilots.services.director_scopes import DirectorScope, DirectorScopes, directors
 from resources.domain.enums import PilotType
 from resources.models import Queue
 from taskqueues.domain.columns import Columns, Mask
@@ -39,6 +41,15 @@ class PlannedPilot:
     slot: BatchRequest
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CyclePlan:
+    """What a cycle decides."""
+
+    pilots: Sequence[PlannedPilot]
+    #: With the primary key of the batch queue; of all that take pilots.
+    decisions: Sequence[tuple[Queue, QueueDecision]]
+
+
 def provision(
     queues: Sequence[Queue],
     snapshot: Snapshot,
@@ -47,8 +58,8 @@ def provision(
     closings: ReadClosings,
     chance: Random,
     now: datetime,
-) -> Sequence[PlannedPilot]:
-    """Return the pilots that this cycle submits.
+) -> CyclePlan:
+    """Return the pilots that this cycle submits, and what it decides about each batch queue.
 
     Each waiting job is counted once, even if several directors and queues could serve it.
 
@@ -64,19 +75,43 @@ def provision(
     jobless = jobless_pilots(now=now)
     demand_snapshot = take_snapshot(queues, snapshot, now=now)
     if not demand_snapshot.demands or not demand_snapshot.queues:
-        return []
+        return _without_demand(queues)
     idle_pilots = [
         (kind, IdlePilots(pilots=kind.pilots, serves=serves)) for kind, serves in _serving(jobless, demand_snapshot)
     ]
     jobs = np.array([demand.jobs for demand in demand_snapshot.demands], dtype=np.int64)
     waiting = covered(jobs, _sent_for(idle_pilots, demand_snapshot))
+    lacking = np.maximum(jobs - waiting, 0)
     caps = [
         _without(cap, _coming(cap, demand_snapshot, idle_pilots)) for cap in _caps(demand_snapshot, closings=closings)
     ]
-    places = _places(demand_snapshot, slots=slots, now=now)
+    stalled = stall_pauses(now=now)
+    places = _places(demand_snapshot, slots=slots, stalled=stalled, now=now)
     scopes = DirectorScopes(demand_snapshot, now=now)
-    sent = _send_all(scopes, places, waiting=waiting, caps=caps, chance=chance)
-    return _planned_pilots(sent, demand_snapshot)
+    sent, is_directed = _send_all(scopes, places, waiting=waiting, caps=caps, chance=chance)
+    facts = CycleFacts(
+        places=places,
+        lacking=lacking,
+        waiting_since=demand_snapshot.waiting_since,
+        caps=caps,
+        is_directed=is_directed,
+        ce_answers=np.array([queue.ce_id in slots for queue in demand_snapshot.queues], dtype=np.bool_),
+        is_stalled=np.array([queue.pk in stalled for queue in demand_snapshot.queues], dtype=np.bool_),
+    )
+    return CyclePlan(pilots=_planned_pilots(sent, demand_snapshot), decisions=_decisions(facts, sent, queues=queues))
+
+
+def _without_demand(queues: Sequence[Queue]) -> CyclePlan:
+    nothing = [QueueDecision(place=place, wanted=0, sent=0, why_none=NoPilots.NO_JOBS) for place in range(len(queues))]
+    return CyclePlan(pilots=[], decisions=list(zip(queues, nothing, strict=True)))
+
+
+def _decisions(
+    facts: CycleFacts, sent: Sequence[tuple[Director, Placement]], *, queues: Sequence[Queue]
+) -> Sequence[tuple[Queue, QueueDecision]]:
+    numbers = Counter(placement.place for _, placement in sent)
+    decisions = decisions_of(facts, sent=[numbers[place] for place in range(len(queues))])
+    return [(queues[decision.place], decision) for decision in decisions]
 
 
 # ---- pilots without a job --------------------------------------------------------------------------------------------
@@ -140,14 +175,15 @@ def _coming(cap: Cap, demand_snapshot: DemandSnapshot, idle_pilots: Sequence[tup
 # ---- capacity --------------------------------------------------------------------------------------------------------
 
 
-def _places(demand_snapshot: DemandSnapshot, *, slots: Mapping[int, int], now: datetime) -> OpenQueues:
+def _places(
+    demand_snapshot: DemandSnapshot, *, slots: Mapping[int, int], stalled: Collection[int], now: datetime
+) -> OpenQueues:
     ces = sorted({queue.ce_id for queue in demand_snapshot.queues})
     position = {ce_id: number for number, ce_id in enumerate(ces)}
     there = pilot_counts(demand_snapshot.queues)
-    paused = stall_pauses(now=now)
     room = [
         0
-        if queue.pk in paused
+        if queue.pk in stalled
         else min(queue.max_waiting_pilots - there[queue.pk].waiting, queue.max_pilots - there[queue.pk].living)
         for queue in demand_snapshot.queues
     ]
@@ -223,17 +259,23 @@ def _send_all(
     waiting: NDArray[np.int64],
     caps: Sequence[Cap],
     chance: Random,
-) -> Sequence[tuple[Director, Placement]]:
-    """Return the pilots of all directors, each of which sees what those before it send; changes *waiting*."""
+) -> tuple[Sequence[tuple[Director, Placement]], Mask]:
+    """Return the pilots of all directors, and whether a director sends pilots to the site of each batch queue.
+
+    Each director sees what those before it send. NB: changes *waiting*.
+    """
     sent: list[tuple[Director, Placement]] = []
+    is_directed = np.zeros(len(scopes.demand_snapshot.queues), dtype=np.bool_)
     for director in directors():
-        more = _send(director, scopes, places, waiting=waiting, caps=caps, chance=chance)
+        scope = scopes.of(director)
+        is_directed |= scope.places
+        more = _send(director, scope, scopes.demand_snapshot, places, waiting=waiting, caps=caps, chance=chance)
         for placement in more:
             waiting[placement.task_queue] += 1
         places = _filled(places, more)
         caps = [_without(cap, _placed_under(cap, more)) for cap in caps]
         sent += [(director, placement) for placement in more]
-    return sent
+    return sent, is_directed
 
 
 def _planned_pilots(
@@ -251,7 +293,8 @@ def _planned_pilots(
 
 def _send(
     director: Director,
-    scopes: DirectorScopes,
+    scope: DirectorScope,
+    demand_snapshot: DemandSnapshot,
     places: OpenQueues,
     *,
     waiting: NDArray[np.int64],
@@ -259,7 +302,6 @@ def _send(
     chance: Random,
 ) -> Sequence[Placement]:
     """Return the pilots of one director; *places*, *waiting* and *caps* include those of the directors before it."""
-    demand_snapshot, scope = scopes.demand_snapshot, scopes.of(director)
     wanted_of = wanted_pilots(
         scope.demands,
         waiting={demand.task_queue_id: int(waiting[number]) for number, demand in enumerate(demand_snapshot.demands)},

@@ -179,6 +179,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET portal:task-queue": OF_THE_JOB,
         "GET portal:sites": PEOPLE,
         "GET portal:site": OF_THE_VO,
+        "GET portal:ce": OF_THE_VO,
+        "GET portal:ce-queue": OF_THE_VO,
         "POST portal:site-state": MANAGERS,
         "GET portal:shares": PEOPLE,
         "GET portal:submit-json": PEOPLE,

@@ -101,6 +101,8 @@ def make_scene(provider: ScriptedProvider) -> Scene:
             "portal:task-queue pk": TaskQueue.objects.get(vo=sample.vo).pk,
             "portal:site name": sample.site.name,
             "portal:site-state name": sample.site.name,
+            "portal:ce name": sample.site.name,
+            "portal:ce-queue name": sample.site.name,
             "portal:token-revoke pk": sample.alice_token_id,
             "portal:group-leave pk": sample.group.pk,
             "portal:group-default pk": sample.group.pk,

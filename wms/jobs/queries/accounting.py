@@ -1,9 +1,9 @@
 """Reads of the accounting: sums of buckets by time and by site, user, group or job type; no job is read (ADR 64)."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
 from operator import add
 from types import MappingProxyType
@@ -220,6 +220,40 @@ class ReportSums:
 
 
 _REPORTED: Final = tuple(field.name for field in fields(ReportSums))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteAccount:
+    """The jobs at one site in the last hours: of one user, and of all users of some VOs."""
+
+    #: Begin of the first hour.
+    since: datetime
+    own: ReportSums
+    all: ReportSums
+
+
+def account_of_site(site: Site, *, by: User, vo_ids: Collection[int] | None, now: datetime) -> SiteAccount:
+    """Return the account of a site for the last 24 whole hours and the present one.
+
+    Args:
+        site: the site.
+        by: the user whose jobs are the own ones.
+        vo_ids: of the jobs of all users; None: all VOs.
+        now: the present.
+    """
+    since = Width.HOUR.begin_of(now) - timedelta(days=1)
+    # Uses index: job_bucket_hour_at_site
+    hours = JobBucket.objects.filter(site=site, width_s=Width.HOUR, begun_at__gte=since)
+    of_whom = {"own": Q(owner=by), "all": Q() if vo_ids is None else Q(vo__in=vo_ids)}
+    sums = hours.aggregate(
+        **{
+            f"{whose}_{name}": Sum(name, filter=condition, default=0)
+            for whose, condition in of_whom.items()
+            for name in _REPORTED
+        }
+    )
+    own, of_all = (ReportSums(**{name: sums[f"{whose}_{name}"] for name in _REPORTED}) for whose in of_whom)
+    return SiteAccount(since=since, own=own, all=of_all)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

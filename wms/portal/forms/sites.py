@@ -32,6 +32,8 @@ class PlaceStateForm(forms.Form):
     #: The service decides whether it is needed, and how long it may be.
     reason = forms.CharField(required=False)
     for_s = forms.ChoiceField(choices=DURATIONS, required=False)
+    #: Whether the page of the place is shown next, and not that of its site.
+    stay = forms.BooleanField(required=False)
 
     def clean_reason(self) -> str:
         """Return the reason in NFC."""

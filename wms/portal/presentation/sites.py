@@ -18,6 +18,7 @@ from wms.kernel.names import listed
 from wms.kernel.time_texts import duration
 from wms.portal.forms.sites import PlaceStateForm
 from wms.portal.presentation.pilots import PILOT_BADGES
+from wms.portal.presentation.places import place_url
 from wms.portal.presentation.statuses import Segment
 from wms.portal.search import query_of
 from wms.wire.amounts import AMOUNTS
@@ -74,10 +75,12 @@ class StateDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedCE:
-    """One computing element, for those who may set its state."""
+    """One computing element, with the living pilots of the reader's VOs, for those who may set its state."""
 
     name: str
+    url: str
     state: StateView
+    pilots: int
     decision: StateDecision
 
 
@@ -121,7 +124,10 @@ class OfferedQueue:
 
     ce: str
     name: str
+    url: str
     state: StateView
+    #: Living ones of the reader's VOs.
+    pilots: int
     is_left_to_site: bool
     cpu_time: str
     amounts: Sequence[str]
@@ -178,12 +184,13 @@ def site_row(site: Site, status: SiteStatus, *, now: datetime) -> SiteRow:
 
 
 def offered_queue(
-    queue: Queue, *, now: datetime, may_decide: bool, refused: PlaceStateForm | None = None
+    queue: Queue, *, pilots: int, now: datetime, may_decide: bool, refused: PlaceStateForm | None = None
 ) -> OfferedQueue:
     """Return a batch queue, loaded with its CE and site, and what it offers.
 
     Args:
         queue: the queue.
+        pilots: living ones of the reader's VOs.
         now: time for which its state is shown.
         may_decide: whether the reader may set its state.
         refused: the reader's refused form, of any place of the site.
@@ -192,6 +199,8 @@ def offered_queue(
     return OfferedQueue(
         ce=queue.ce.name,
         name=queue.name,
+        url=place_url(queue),
+        pilots=pilots,
         state=state if queue.ce.state_at(now) is ResourceState.ACTIVE else ce_state,
         is_left_to_site=queue.is_left_to_site,
         cpu_time=duration(queue.cpu_time_s),
@@ -204,9 +213,10 @@ def offered_queue(
     )
 
 
-def offered_ce(ce: ComputingElement, *, now: datetime, refused: PlaceStateForm | None) -> OfferedCE:
+def offered_ce(ce: ComputingElement, *, pilots: int, now: datetime, refused: PlaceStateForm | None) -> OfferedCE:
     """Return a computing element, loaded with its site; arguments as of ``offered_queue``."""
-    return OfferedCE(name=ce.name, state=state_view(ce, now=now), decision=state_decision(ce, now=now, refused=refused))
+    decision = state_decision(ce, now=now, refused=refused)
+    return OfferedCE(name=ce.name, url=place_url(ce), pilots=pilots, state=state_view(ce, now=now), decision=decision)
 
 
 def state_decision(

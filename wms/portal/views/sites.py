@@ -1,5 +1,6 @@
 """The sites that serve the user's VOs, and the page of one, where its state is set by those who may."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -17,6 +18,7 @@ from django.utils.text import capfirst
 from django.views.decorators.http import require_POST, require_safe
 
 from matching.queries.closing import of_closing
+from matching.queries.place_status import directing, living_pilots
 from matching.queries.site_status import statuses_of
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
@@ -28,6 +30,7 @@ from wms.accounts.models import User
 from wms.accounts.queries import history_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
+from wms.jobs.queries.accounting import account_of_site
 from wms.kernel.clock import current_time
 from wms.kernel.db import database_now
 from wms.kernel.time_texts import to_the_second
@@ -36,6 +39,7 @@ from wms.portal.forms.sites import DURATIONS, PlaceStateForm
 from wms.portal.live import live
 from wms.portal.notices import closed_at, closed_for
 from wms.portal.pages import refusals_as_404, show, signed_in
+from wms.portal.presentation.places import directors_view, place_url, revision_of, runs_views
 from wms.portal.presentation.sites import amount_labels, offered_ce, offered_queue, site_row, state_decision
 from wms.portal.views.waiting import supply
 
@@ -86,7 +90,8 @@ def _revision_of_page(request: HttpRequest, name: str) -> Sequence[object]:
     throttle = [replace(standing, why_closed="") for standing in standings([site], now=now).values()]
     # Only those who may set its state are shown it.
     newest = history_of(site, user=user, most=1) if may_change(site, user) else ()
-    return (*_revision(request), *closed_at(site.pk), *throttle, *newest)
+    queues = Queue.objects.filter(ce__site=site).order_by("ce__name", "name")[:MOST_ROWS]
+    return (*_revision(request), *closed_at(site.pk), *throttle, *newest, *revision_of(directing(queues)))
 
 
 @login_required
@@ -114,7 +119,7 @@ def set_place_state(request: HttpRequest, name: str) -> HttpResponse:
             until = f" until {to_the_second(level.state_until)}" if level.state_until else ""
             consequence = "" if level.state == ResourceState.ACTIVE else f" {of_closing(level)}"
             messages.success(request, f"{capfirst(full_name(level))} is {level.state}{until}.{consequence}")
-            return redirect("portal:site", name=name)
+            return redirect(place_url(level) if form.cleaned_data["stay"] else place_url(site))
     return _shown(request, site, refused=form)
 
 
@@ -139,26 +144,49 @@ def _shown(request: HttpRequest, site: Site, *, refused: PlaceStateForm | None =
     sums, own_ended = revisions.sums_of_sites(user), _own_ended(user)
     status = statuses_of([site], sums=sums, own_ended=own_ended, by=user, now=now)[site.pk]
     may_decide = may_change(site, user)
-    queues = Queue.objects.filter(ce__site=site).select_related("ce__site").order_by("ce__name", "name")
-    rows = [offered_queue(queue, now=now, may_decide=may_decide, refused=refused) for queue in queues[: MOST_ROWS + 1]]
+    queues = list(
+        Queue.objects.filter(ce__site=site).select_related("ce__site").order_by("ce__name", "name")[: MOST_ROWS + 1]
+    )
+    pilots = living_pilots(queues, by=user, vo_ids=revisions.visible_vos(user))
+    of_queue = {pk: each.number for pk, each in pilots.items()}
+    rows = [
+        offered_queue(queue, pilots=of_queue.get(queue.pk, 0), now=now, may_decide=may_decide, refused=refused)
+        for queue in queues
+    ]
+    account, directed = account_of_site(site, by=user, vo_ids=revisions.visible_vos(user), now=now), directing(queues)
     context = {
         "site": site_row(site, status, now=now),
         "throttle": status.throttle,
+        "runs": runs_views(own=account.own, of_all=account.all),
+        "runs_since": account.since,
+        "directors_ran_at": directed.ran_at,
+        "directors": [directors_view(queue, directed, now=now, may_decide=may_decide) for queue in queues[:MOST_ROWS]],
         "queues": rows[:MOST_ROWS],
         "has_more": len(rows) > MOST_ROWS,
         "most": MOST_ROWS,
         "amounts": amount_labels(),
         # Of a manager's VOs and of others.
         "is_shared": not may_decide and sites_overseen_by(user).filter(pk=site.pk).exists(),
-        **(_for_deciders(user, site, refused=refused, now=now) if may_decide else {}),
+        **(_for_deciders(user, site, queues, of_queue, refused=refused, now=now) if may_decide else {}),
     }
     return show(
         request, "portal/site.html", context, status=HTTPStatus.OK if refused is None else HTTPStatus.BAD_REQUEST
     )
 
 
-def _for_deciders(user: User, site: Site, *, refused: PlaceStateForm | None, now: datetime) -> Mapping[str, object]:
-    """Return the parts of the page that only those who may set its state are shown."""
+def _for_deciders(
+    user: User,
+    site: Site,
+    queues: Sequence[Queue],
+    pilots: Mapping[int, int],
+    *,
+    refused: PlaceStateForm | None,
+    now: datetime,
+) -> Mapping[str, object]:
+    """Return the parts of the page that only those who may set its state are shown; *pilots*: by queue."""
+    at_ce = Counter[int]()
+    for queue in queues:
+        at_ce[queue.ce_id] += pilots.get(queue.pk, 0)
     ces = list(ComputingElement.objects.filter(site=site).select_related("site").order_by("name")[: MOST_ROWS + 1])
     admin_urls = {
         "change_url": reverse("admin:resources_site_change", args=[site.pk]),
@@ -168,7 +196,7 @@ def _for_deciders(user: User, site: Site, *, refused: PlaceStateForm | None, now
         "decision": state_decision(site, now=now, refused=refused),
         "if_closed": str(of_closing(site)) if site.state_at(now) is ResourceState.ACTIVE else "",
         "state_url": reverse("portal:site-state", args=[site.name]),
-        "ces": [offered_ce(ce, now=now, refused=refused) for ce in ces[:MOST_ROWS]],
+        "ces": [offered_ce(ce, pilots=at_ce[ce.pk], now=now, refused=refused) for ce in ces[:MOST_ROWS]],
         "has_more_ces": len(ces) > MOST_ROWS,
         "durations": DURATIONS,
         "most_reason": MAX_REASON_LENGTH,
