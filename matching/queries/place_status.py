@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db.models import Count, F, FloatField, OuterRef, Q, Subquery, Sum
+from django.db.models import Aggregate, Count, F, FloatField, OuterRef, Q, Subquery, Sum
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
 
@@ -66,7 +66,7 @@ def last_runs(place: ComputingElement | Queue, *, by: User, vo_ids: Collection[i
     processors = KeyTextTransform("processors", F("stored_description__description"))
     cores = Coalesce(Cast(processors, FloatField()), 1.0)
     of_whom = {"own": Q(owner=by), "all": Q() if vo_ids is None else Q(vo__in=vo_ids)}
-    sums = {}
+    sums: dict[str, Aggregate] = {}
     for whose, condition in of_whom.items():
         sums[f"{whose}_done"] = Count("pk", filter=condition & Q(status=JobStatus.DONE))
         sums[f"{whose}_failed"] = Count("pk", filter=condition & Q(status=JobStatus.FAILED))
@@ -81,7 +81,7 @@ def last_runs(place: ComputingElement | Queue, *, by: User, vo_ids: Collection[i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueDecision:
+class DecidedQueue:
     """What the directors last decided about one queue."""
 
     #: Jobs that fit there and for which no pilot was on its way.
@@ -100,7 +100,7 @@ class Directing:
     #: Time of the last cycle; None: there was none.
     ran_at: datetime | None
     #: By the primary key of the queue; queues that took no pilots are missing.
-    decisions: Mapping[int, QueueDecision]
+    decisions: Mapping[int, DecidedQueue]
     #: By the primary key of the computing element.
     health: Mapping[int, CEHealth]
     #: Time of the last pilot that was sent, by the primary key of the queue.
@@ -111,7 +111,7 @@ def directing(queues: Sequence[Queue]) -> Directing:
     """Return what the directors have decided about these queues, with the same number of statements for any number."""
     ce_ids = {queue.ce_id for queue in queues}
     decisions = {
-        int(queue_id): QueueDecision(
+        int(queue_id): DecidedQueue(
             wanted=wanted,
             sent=sent,
             why_none=None if why_none is None else NoPilots(why_none),

@@ -24,6 +24,7 @@ from wms.portal.views import (
     submissions,
     submit,
     task_queues,
+    throttles,
     waiting,
 )
 from wms.portal.views.log_in import LogInView
@@ -80,6 +81,9 @@ urlpatterns: list[URLPattern] = [
     path("sites/", sites.site_list, name="sites"),
     path("sites/<str:name>/", sites.site_page, name="site"),
     path("sites/<str:name>/state/", sites.set_place_state, name="site-state"),
+    path("sites/<str:name>/throttle/", throttles.change_throttle, name="site-throttle"),
+    path("sites/<str:name>/throttle/try/", throttles.try_expression, name="site-expression"),
+    path("sites/<str:name>/limits/", throttles.change_limit, name="site-limits"),
     path("sites/<str:name>/ces/<str:ce>/", places.ce_page, name="ce"),
     path("sites/<str:name>/ces/<str:ce>/queues/<str:queue>/", places.queue_page, name="ce-queue"),
     path("shares/", shares.shares_page, name="shares"),

@@ -10,7 +10,7 @@ from typing import Final
 from django.conf import settings
 from django.urls import reverse
 
-from matching.queries.place_status import Directing, LivingPilots, QueueDecision
+from matching.queries.place_status import DecidedQueue, Directing, LivingPilots
 from pilots.domain.decisions import NoPilots
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth
@@ -183,7 +183,7 @@ def _why_not_asked(queue: Queue, health: CEHealth | None, *, now: datetime, may_
     return ""
 
 
-def _decided(decision: QueueDecision | None, *, may_decide: bool) -> str:
+def _decided(decision: DecidedQueue | None, *, may_decide: bool) -> str:
     if decision is None:
         return "No cycle of the directors has considered it yet."
     if decision.why_none is not None:
@@ -191,5 +191,5 @@ def _decided(decision: QueueDecision | None, *, may_decide: bool) -> str:
     return f"{counted(decision.sent, 'pilot')} sent." if may_decide else "Pilots were sent."
 
 
-def _numbers(decision: QueueDecision) -> str:
+def _numbers(decision: DecidedQueue) -> str:
     return f"{counted(decision.wanted, 'job')} without a pilot on the way" if decision.wanted else ""

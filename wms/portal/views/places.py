@@ -93,7 +93,7 @@ def _shown(request: HttpRequest, place: _Place) -> HttpResponse:
     runs = last_runs(level, by=user, vo_ids=vo_ids, now=now)
     directed, queues = directing(place.queues), place.queues[:MOST_ROWS]
     number_at = {pk: each.number for pk, each in pilots.items()}
-    context = {
+    context: dict[str, object] = {
         "level": level,
         "crumbs": _crumbs(place),
         "state": state_view(level, now=now),
@@ -127,7 +127,9 @@ def _shown(request: HttpRequest, place: _Place) -> HttpResponse:
 
 def _crumbs(place: _Place) -> Sequence[tuple[str, str]]:
     """Return names and addresses of the levels around the place, from outside."""
-    levels = [place.site, *([place.level.ce] if isinstance(place.level, Queue) else [])]
+    levels: list[Site | ComputingElement] = [place.site]
+    if isinstance(place.level, Queue):
+        levels.append(place.level.ce)
     return [("Sites", reverse("portal:sites")), *((level.name, place_url(level)) for level in levels)]
 
 

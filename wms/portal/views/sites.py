@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Final
@@ -11,7 +11,9 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Q, QuerySet
+from django.forms import ModelChoiceField
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.text import capfirst
@@ -23,11 +25,16 @@ from matching.queries.site_status import statuses_of
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
 from resources.queries.places import level_at
-from resources.queries.rights import may_change, require_may_change, sites_overseen_by
+from resources.queries.rights import may_change, require_may_change, sites_overseen_by, sites_serving_only
 from resources.queries.throttles import standings
 from resources.services.states import MAX_REASON_LENGTH, StateError, full_name, set_state
+from resources.services.throttles import COLUMNS
+from taskqueues.domain.limits import BOUNDS
+from taskqueues.models import Limit
+from taskqueues.queries import with_counts
+from taskqueues.services.limits import managed_by
 from wms.accounts.models import User
-from wms.accounts.queries import history_of
+from wms.accounts.queries import history_of, managed_vos_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries.accounting import account_of_site
@@ -36,11 +43,13 @@ from wms.kernel.db import database_now
 from wms.kernel.time_texts import to_the_second
 from wms.portal import revisions
 from wms.portal.forms.sites import DURATIONS, PlaceStateForm
+from wms.portal.forms.throttles import LimitForm, NewLimitForm, ThrottleForm
 from wms.portal.live import live
 from wms.portal.notices import closed_at, closed_for
 from wms.portal.pages import refusals_as_404, show, signed_in
 from wms.portal.presentation.places import directors_view, place_url, revision_of, runs_views
 from wms.portal.presentation.sites import amount_labels, offered_ce, offered_queue, site_row, state_decision
+from wms.portal.presentation.throttles import limit_views, next_advertisement_at, throttle_gauge
 from wms.portal.views.waiting import supply
 
 #: Rows of a list: sites, and queues of a site.
@@ -85,13 +94,22 @@ def _revision_of_page(request: HttpRequest, name: str) -> Sequence[object]:
     Raises:
         Http404: the site serves none of the reader's VOs.
     """
-    user, site, now = signed_in(request), _visible(request, name), database_now()
+    user, site, now = signed_in(request), visible_site(request, name), database_now()
     # Its sentence may name the present time.
     throttle = [replace(standing, why_closed="") for standing in standings([site], now=now).values()]
     # Only those who may set its state are shown it.
-    newest = history_of(site, user=user, most=1) if may_change(site, user) else ()
+    may_decide = may_change(site, user)
+    newest = history_of(site, user=user, most=1) if may_decide else ()
+    limits = with_counts(_limits_at(site, user)).values_list("pk", "held", "used_s", *BOUNDS) if may_decide else ()
     queues = Queue.objects.filter(ce__site=site).order_by("ce__name", "name")[:MOST_ROWS]
-    return (*_revision(request), *closed_at(site.pk), *throttle, *newest, *revision_of(directing(queues)))
+    return (
+        *_revision(request),
+        *closed_at(site.pk),
+        *throttle,
+        *newest,
+        *limits,
+        *revision_of(directing(list(queues))),
+    )
 
 
 @login_required
@@ -99,7 +117,7 @@ def _revision_of_page(request: HttpRequest, name: str) -> Sequence[object]:
 @live(_revision_of_page)
 def site_page(request: HttpRequest, name: str) -> HttpResponse:
     """Show one site; 404 if it serves none of the reader's VOs."""
-    return _shown(request, _visible(request, name))
+    return shown_site(request, visible_site(request, name))
 
 
 @login_required
@@ -109,7 +127,7 @@ def set_place_state(request: HttpRequest, name: str) -> HttpResponse:
 
     What is refused is shown in the form again.
     """
-    user, site, form = signed_in(request), _visible(request, name), PlaceStateForm(request.POST)
+    user, site, form = signed_in(request), visible_site(request, name), PlaceStateForm(request.POST)
     with refusals_as_404():
         require_may_change(site, user)
     if form.is_valid():
@@ -120,10 +138,15 @@ def set_place_state(request: HttpRequest, name: str) -> HttpResponse:
             consequence = "" if level.state == ResourceState.ACTIVE else f" {of_closing(level)}"
             messages.success(request, f"{capfirst(full_name(level))} is {level.state}{until}.{consequence}")
             return redirect(place_url(level) if form.cleaned_data["stay"] else place_url(site))
-    return _shown(request, site, refused=form)
+    return shown_site(request, site, refused=Refused(place=form))
 
 
-def _visible(request: HttpRequest, name: str) -> Site:
+def visible_site(request: HttpRequest, name: str) -> Site:
+    """Return the site.
+
+    Raises:
+        Http404: it serves none of the user's VOs, and the user does not administer it.
+    """
     return get_object_or_404(Site.objects.visible_to(signed_in(request)), name=name)
 
 
@@ -139,7 +162,38 @@ def _is_set(level: Site | ComputingElement | Queue, form: PlaceStateForm, *, by:
     return True
 
 
-def _shown(request: HttpRequest, site: Site, *, refused: PlaceStateForm | None = None) -> HttpResponse:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The form of a site's page that was refused."""
+
+    place: PlaceStateForm | None = None
+    throttle: ThrottleForm | None = None
+    limit: LimitForm | None = None
+    #: Of the limit; 0: it is a new one.
+    limit_id: int = 0
+
+
+_NOTHING: Final = Refused()
+
+
+def new_limit_form(site: Site, data: QueryDict | None = None) -> NewLimitForm:
+    """Return the form of a new limit at a site, with what was sent."""
+    form = NewLimitForm(data, auto_id="limit-new-%s")
+    places = form.fields["ce"]
+    if isinstance(places, ModelChoiceField):
+        places.queryset = ComputingElement.objects.filter(site=site).order_by("name")
+    return form
+
+
+def _limits_at(site: Site, user: User) -> QuerySet[Limit]:
+    """Return the limits at the site that the user may change."""
+    vos = managed_vos_of(user)
+    mine = Limit.objects.all() if vos is None else Limit.objects.filter(managed_by(vos))
+    return mine.filter(Q(site=site) | Q(ce__site=site)).order_by("pk")
+
+
+def shown_site(request: HttpRequest, site: Site, *, refused: Refused = _NOTHING) -> HttpResponse:
+    """Return the page of a site; with a refused form it is a refusal."""
     user, now = signed_in(request), database_now()
     sums, own_ended = revisions.sums_of_sites(user), _own_ended(user)
     status = statuses_of([site], sums=sums, own_ended=own_ended, by=user, now=now)[site.pk]
@@ -150,13 +204,15 @@ def _shown(request: HttpRequest, site: Site, *, refused: PlaceStateForm | None =
     pilots = living_pilots(queues, by=user, vo_ids=revisions.visible_vos(user))
     of_queue = {pk: each.number for pk, each in pilots.items()}
     rows = [
-        offered_queue(queue, pilots=of_queue.get(queue.pk, 0), now=now, may_decide=may_decide, refused=refused)
+        offered_queue(queue, pilots=of_queue.get(queue.pk, 0), now=now, may_decide=may_decide, refused=refused.place)
         for queue in queues
     ]
     account, directed = account_of_site(site, by=user, vo_ids=revisions.visible_vos(user), now=now), directing(queues)
     context = {
         "site": site_row(site, status, now=now),
         "throttle": status.throttle,
+        "throttle_gauge": throttle_gauge(status.throttle),
+        "next_advertisement_at": next_advertisement_at(site, status.throttle),
         "runs": runs_views(own=account.own, of_all=account.all),
         "runs_since": account.since,
         "directors_ran_at": directed.ran_at,
@@ -170,7 +226,7 @@ def _shown(request: HttpRequest, site: Site, *, refused: PlaceStateForm | None =
         **(_for_deciders(user, site, queues, of_queue, refused=refused, now=now) if may_decide else {}),
     }
     return show(
-        request, "portal/site.html", context, status=HTTPStatus.OK if refused is None else HTTPStatus.BAD_REQUEST
+        request, "portal/site.html", context, status=HTTPStatus.OK if refused is _NOTHING else HTTPStatus.BAD_REQUEST
     )
 
 
@@ -180,7 +236,7 @@ def _for_deciders(
     queues: Sequence[Queue],
     pilots: Mapping[int, int],
     *,
-    refused: PlaceStateForm | None,
+    refused: Refused,
     now: datetime,
 ) -> Mapping[str, object]:
     """Return the parts of the page that only those who may set its state are shown; *pilots*: by queue."""
@@ -193,15 +249,38 @@ def _for_deciders(
         "changes_url": f"{reverse('admin:accounts_configurationchange_changelist')}?{urlencode({'q': site.name})}",
     }
     return {
-        "decision": state_decision(site, now=now, refused=refused),
+        "decision": state_decision(site, now=now, refused=refused.place),
         "if_closed": str(of_closing(site)) if site.state_at(now) is ResourceState.ACTIVE else "",
         "state_url": reverse("portal:site-state", args=[site.name]),
-        "ces": [offered_ce(ce, pilots=at_ce[ce.pk], now=now, refused=refused) for ce in ces[:MOST_ROWS]],
+        "ces": [offered_ce(ce, pilots=at_ce[ce.pk], now=now, refused=refused.place) for ce in ces[:MOST_ROWS]],
         "has_more_ces": len(ces) > MOST_ROWS,
         "durations": DURATIONS,
         "most_reason": MAX_REASON_LENGTH,
         "history": history_of(site, user=user, most=MOST_CHANGES),
+        "throttle_form": refused.throttle or _throttle_form(site),
+        **_limits(user, site, refused=refused, now=now),
         **(admin_urls if user.is_staff else {}),
+    }
+
+
+def _throttle_form(site: Site) -> ThrottleForm:
+    initial = {name: getattr(site, column) for name, column in COLUMNS.items()}
+    return ThrottleForm(initial=initial, auto_id="throttle-%s")
+
+
+def _limits(user: User, site: Site, *, refused: Refused, now: datetime) -> Mapping[str, object]:
+    vos = managed_vos_of(user)
+    if vos is not None and not (vos and sites_serving_only(vos).filter(pk=site.pk).exists()):
+        return {}  # an administrator of the site, whose limits are those of VOs
+    limits = list(
+        with_counts(_limits_at(site, user)).select_related("vo", "site", "ce__site", "group", "user")[: MOST_ROWS + 1]
+    )
+    is_new = refused.limit is not None and not refused.limit_id
+    return {
+        "may_limit": True,
+        "limits": limit_views(limits[:MOST_ROWS], now=now, refused=refused.limit, refused_id=refused.limit_id),
+        "has_more_limits": len(limits) > MOST_ROWS,
+        "new_limit": refused.limit if is_new else new_limit_form(site),
     }
 
 
