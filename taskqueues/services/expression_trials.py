@@ -48,7 +48,8 @@ class TriedExpression:
     gateway: str
     #: TRUE, FALSE, UNDEFINED, ERROR, or another value, which is not TRUE.
     value: str
-    is_true: bool
+    #: Whether jobs like the tried one start: it is TRUE, and the site has the numbers that the policy requires.
+    lets_start: bool
     names: Sequence[ReadName]
 
 
@@ -92,7 +93,9 @@ def tried(requirements: str, *, site: Site, vo_ids: Collection[int] | None, now:
     missing = [f"The site has no value of {name}, which the policy custom requires." for name in throttle.missing]
     flaw = flaw_of_expression(requirements)
     return Trial(
-        results=[_result(condition, job) for condition in conditions if not condition.is_advertised],
+        results=[
+            _result(condition, job, is_complete=not missing) for condition in conditions if not condition.is_advertised
+        ],
         job="" if task_queue is None else f"{task_queue.owner} in {task_queue.group}",
         advertised_at=None if state is None else state.advertised_at,
         remarks=[
@@ -114,10 +117,13 @@ def _waiting_at(site: Site, vo_ids: Collection[int] | None) -> TaskQueue | None:
     return waiting.select_related("owner", "group", "vo").order_by("pk").first()
 
 
-def _result(condition: ThrottleCondition, job: ClassAd) -> TriedExpression:
+def _result(condition: ThrottleCondition, job: ClassAd, *, is_complete: bool) -> TriedExpression:
     value = _in_words("", condition, job)
     return TriedExpression(
-        gateway=condition.gateway, value=value, is_true=value == "TRUE", names=list(_names(condition, job))
+        gateway=condition.gateway,
+        value=value,
+        lets_start=is_complete and value == "TRUE",
+        names=list(_names(condition, job)),
     )
 
 

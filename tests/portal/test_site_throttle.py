@@ -49,7 +49,7 @@ def text_of(response: Any) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", response.content.decode()).split())
 
 
-def meters_of(response: Any) -> list[str]:
+def meters_of(response: Any) -> list[tuple[str, str]]:
     return re.findall(r'<meter min="0" max="(\d+)" value="(\d+)" aria-label="[A-Z][^"]*">', response.content.decode())
 
 
@@ -126,7 +126,9 @@ def tried(client: Client, requirements: str) -> str:
 def test_an_expression_is_tried_with_the_last_advertisement_and_a_waiting_job(
     manager: Client, group: Group, alice: User, queue: Queue
 ) -> None:
-    assert "No job waits that you may see" in tried(manager, "CurMatches < 5")
+    without = tried(manager, "TRUE")
+    assert "Without an advertisement: TRUE no such job starts No job waits that you may see" in without
+    assert "The site has no value of CurMatches, which the policy custom requires." in without
     make_task_queue(group=group, owner=alice, job_ids=[1], memory_mb=4000)
     advertised(queue.ce.site, CurMatches=2, FreeSlots=7)
     shown_ = tried(manager, 'curmatches < 5 && FreeSlots > 3 && Owner == "alice"')

@@ -186,3 +186,30 @@ def test_a_ban_is_another_revision(portal: Client, cern: Site) -> None:
     cern.state, cern.state_changed_at = ResourceState.BANNED, timezone.now()
     cern.save()
     assert portal.get(f"/sites/{cern.name}/", headers={"If-None-Match": etag}).status_code == HTTPStatus.OK
+
+
+def test_the_list_is_sorted_by_its_headings_and_sites_without_a_value_are_last(
+    portal: Client, alice: User, group: Group, vo: VO, cern: Site
+) -> None:
+    for number in range(3):
+        site = make_site(
+            name=f"site-{number}", vos=[vo], state=ResourceState.BANNED if number == 1 else ResourceState.ACTIVE
+        )
+        for _ in range(number):
+            make_pilot(vo=vo, queue=make_queue(ce=make_ce(site=site)))
+        for status in [JobStatus.FAILED] * number + [JobStatus.DONE]:
+            ended(status, owner=alice, group=group, site=site)
+    quiet = [cern.name, "LCG.PIC.es"]
+    orders = {
+        "": [*quiet, "site-0", "site-1", "site-2"],
+        "-name": ["site-2", "site-1", "site-0", *reversed(quiet)],
+        "-pilots": ["site-2", "site-1", *quiet, "site-0"],
+        "state": ["site-1", *quiet, "site-0", "site-2"],
+        "success": ["site-2", "site-1", "site-0", *quiet],
+        "-success": ["site-0", "site-1", "site-2", *quiet],
+        "unknown": [*quiet, "site-0", "site-1", "site-2"],
+    }
+    assert {order: list(rows_of(portal, f"?sort={order}")) for order in orders} == orders
+    page = portal.get("/sites/?name=site&sort=-pilots").content.decode()
+    assert '<th class="number" aria-sort="descending"><a href="?name=site&amp;sort=pilots">Pilots' in page
+    assert '<a href="?name=site&amp;sort=-mine">My jobs there' in page

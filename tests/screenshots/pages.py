@@ -72,6 +72,7 @@ PAGES: Final = (
     Page(name="sites", address="/sites/"),
     Page(name="site", address="/sites/{site_name}/"),
     Page(name="site-operator", address="/sites/LCG.RAL.uk/", reader=Reader.OPERATOR),
+    Page(name="sites-by-jobs", address="/sites/?sort=-jobs"),
     Page(name="ce", address="/sites/{site_name}/ces/ce01.cern.ch/"),
     Page(name="ce-operator", address="/sites/LCG.RAL.uk/ces/ce01.ral.uk/", reader=Reader.OPERATOR),
     Page(name="queue", address="/sites/{site_name}/ces/ce01.cern.ch/queues/grid/", reader=Reader.OPERATOR),

@@ -11,12 +11,13 @@ from django.test import Client
 from django.utils import timezone
 
 from pilots.domain.logs import LogPart
-from pilots.models import Pilot
+from pilots.models import CEHealth, DirectorDecision, DirectorRun, Pilot
 from pilots.services import logs
+from resources.domain.advertised_load import SUBMITTING
 from resources.domain.enums import ResourceState
-from resources.models import Site
+from resources.models import Queue, Site, ThrottleState
 from resources.services.states import set_state
-from taskqueues.models import QueuedJob
+from taskqueues.models import Limit, QueuedJob
 from taskqueues.services.priorities import set_priority
 from tests.factories import (
     make_bucket,
@@ -84,7 +85,9 @@ def make_sample() -> Sample:
     invite(make_group(name="lhcb_mc", vo=vo), alice.username, by=olga, now=now)
     make_token(alice)
     cern = make_site(name="LCG.CERN.ch", vos=[vo])
-    _decide(make_throttled_site(name="LCG.RAL.uk", vos=[vo]), by=olga, now=now)
+    ral = make_throttled_site(name="LCG.RAL.uk", vos=[vo])
+    _decide(ral, by=olga, now=now)
+    _fill(ral, now=now)
     make_site(name="LCG.PIC.es", vos=[vo], state=ResourceState.BANNED)
     queue = make_queue(name="grid", ce=make_ce(name="ce01.cern.ch", site=cern))
     pilot = _pilot(make_pilot(vo=vo, queue=queue), now=now)
@@ -166,6 +169,19 @@ def _jobs(owner: User, group: Group, pilot: Pilot, *, now: datetime) -> Mapping[
             _run(job, now=now)
         last[status] = job
     return last
+
+
+def _fill(site: Site, *, now: datetime) -> None:
+    """Fill the throttle of a site in part, add a limit, and let the directors decide about its queue."""
+    ThrottleState.objects.create(
+        site=site, advertised={SUBMITTING: 0}, measured_at=now, advertised_at=now,
+        expires_at=now + timedelta(days=1), room=5, matched=3,
+    )  # fmt: skip
+    Limit.objects.create(site=site, running=50)
+    queue = Queue.objects.get(ce__site=site)
+    DirectorDecision.objects.create(ce=queue.ce, decided_at=now, queues={queue.pk: [12, 0, "throttled"]})
+    DirectorRun.objects.create(pk=1, ran_at=now, running_since=now)
+    CEHealth.objects.create(ce=queue.ce, asked_at=now, free_slots=40)
 
 
 def _use(job: Job) -> None:

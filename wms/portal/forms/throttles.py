@@ -1,8 +1,10 @@
 """Forms of the throttle of a site, and of limits at it."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from django import forms
+from django.http import QueryDict
 from django.utils.text import capfirst
 
 from resources.domain.enums import ThrottlePolicy, WhenExpired
@@ -29,18 +31,18 @@ _WHEN_EXPIRED: Final = (
 )
 
 
-class ConfirmedForm(forms.Form):
+class FormToConfirm(forms.Form):
     """A form whose consequences its sender confirms."""
 
     #: In words with numbers; empty: nothing is to be confirmed.
     consequence = ""
     #: Sentences that confirm it.
-    to_confirm: list[str] = []
+    to_confirm: Sequence[str] = ()
 
     @property
     def confirmed(self) -> list[str]:
         """Return the sentences that the sender has confirmed."""
-        return list(self.data.getlist("confirmed")) if self.is_bound else []
+        return self.data.getlist("confirmed") if isinstance(self.data, QueryDict) else []
 
     def add_refusal(self, errors: dict[str, list[str]]) -> None:
         """Add the errors of the service, by its fields."""
@@ -56,7 +58,7 @@ def _maximum(label: str) -> forms.IntegerField:
     return forms.IntegerField(required=False, min_value=0, max_value=_LARGEST, label=label, help_text="Empty: none.")
 
 
-class ThrottleForm(ConfirmedForm):
+class ThrottleForm(FormToConfirm):
     """The settings of a throttle, by the names of COLUMNS."""
 
     policy = forms.ChoiceField(choices=_POLICIES, required=False, label="Policy")
@@ -92,7 +94,7 @@ def _bound(label: str, *, most: int, least: int = 0) -> forms.IntegerField:
     return forms.IntegerField(required=False, min_value=least, max_value=most, label=label)
 
 
-class LimitForm(ConfirmedForm):
+class SiteLimitForm(FormToConfirm):
     """The bounds of a limit."""
 
     running = _bound("Jobs at a time", most=_LARGEST)
@@ -106,7 +108,7 @@ class LimitForm(ConfirmedForm):
         return {name: self.cleaned_data.get(name) for name in BOUNDS}
 
 
-class NewLimitForm(LimitForm):
+class NewSiteLimitForm(SiteLimitForm):
     """A new limit at a site."""
 
     field_order = ("ce", "job_type")

@@ -1,10 +1,12 @@
 """Presentation of sites: states, what they offer, and what happens there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
@@ -17,6 +19,7 @@ from resources.services.states import full_name
 from wms.kernel.names import listed
 from wms.kernel.time_texts import duration
 from wms.portal.forms.sites import PlaceStateForm
+from wms.portal.presentation.job_orders import Heading
 from wms.portal.presentation.pilots import PILOT_BADGES
 from wms.portal.presentation.places import place_url
 from wms.portal.presentation.statuses import Segment
@@ -137,6 +140,90 @@ class OfferedQueue:
     container: str
     #: None: the reader may not set its state.
     decision: StateDecision | None
+
+
+#: In the order of the list.
+_STATES: Final = (ResourceState.BANNED, ResourceState.DRAINING, ResourceState.ACTIVE)
+#: Names of the orders of the list; each may be reversed.
+_ORDERS: Final[Mapping[str, Callable[[Site, SiteStatus, datetime], str | float | None]]] = MappingProxyType(
+    {
+        "name": lambda site, _status, _now: site.name,
+        "state": lambda site, _status, now: _STATES.index(site.state_at(now)),
+        "mine": lambda _site, status, _now: status.own_leased,
+        "jobs": lambda _site, status, _now: status.all_leased,
+        "pilots": lambda _site, status, _now: status.pilots,
+        "my-success": lambda _site, status, _now: _part_done(status.own),
+        "success": lambda _site, status, _now: _part_done(status.all),
+    }
+)
+#: (Heading, its order; empty: none, whether the column has numbers).
+_HEADINGS: Final = (
+    ("Site", "name", False),
+    ("State", "state", False),
+    ("CEs", "", True),
+    ("Queues", "", True),
+    ("My jobs there", "mine", True),
+    ("All jobs there", "jobs", True),
+    ("Pilots", "pilots", True),
+    ("My successes, last day", "my-success", False),
+    ("All successes, last day", "success", False),
+    ("Throttle", "", False),
+)
+
+
+def _part_done(recent: RecentSuccess) -> float | None:
+    ended = recent.done + recent.failed
+    return recent.done / ended if ended else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteOrder:
+    """The order of the list of sites."""
+
+    name: str
+    is_reversed: bool
+
+    @classmethod
+    def of(cls, text: str) -> "SiteOrder":
+        """Return the order of a query string, such as "-pilots"; unknown ones are that by name."""
+        name = text.removeprefix("-")
+        return (
+            cls(name=name, is_reversed=text.startswith("-")) if name in _ORDERS else cls(name="name", is_reversed=False)
+        )
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether the sites are in the order of their names."""
+        return self.name == "name"
+
+    def sorted(self, sites: Sequence[Site], statuses: Mapping[int, SiteStatus], *, now: datetime) -> Sequence[Site]:
+        """Return sites, which are in the order of their names, in this order; those without a value are last."""
+        valued = [(_ORDERS[self.name](site, statuses[site.pk], now), site) for site in sites]
+        known = sorted((pair for pair in valued if pair[0] is not None), key=itemgetter(0), reverse=self.is_reversed)
+        return [*(site for _, site in known), *(site for value, site in valued if value is None)]
+
+    def headings(self, *, search: str) -> Sequence[Heading]:
+        """Return the headings of the list, each with a link that sorts by it.
+
+        Args:
+            search: the part of the names that is searched for.
+        """
+        return [
+            Heading(
+                label=label,
+                is_number=is_number,
+                query=self._query(order, search=search) if order else "",
+                sorted=("descending" if self.is_reversed else "ascending") if order == self.name else "",
+                icon=("arrow-down" if self.is_reversed else "arrow-up") if order == self.name else "",
+            )
+            for label, order, is_number in _HEADINGS
+        ]
+
+    def _query(self, order: str, *, search: str) -> str:
+        # Numbers are most looked at from the largest on.
+        starts_reversed = order in {"mine", "jobs", "pilots"}
+        is_reversed = not self.is_reversed if order == self.name else starts_reversed
+        return urlencode({**({"name": search} if search else {}), "sort": f"{'-' if is_reversed else ''}{order}"})
 
 
 _BAN: Final = StateButton(state=ResourceState.BANNED, label="Ban", style="danger", needs_reason=True)

@@ -9,11 +9,11 @@ from resources.models import Site
 from resources.queries.throttles import MOST_ROOM_TRIED, ThrottleStanding
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words
-from wms.portal.forms.throttles import LimitForm
+from wms.portal.forms.throttles import SiteLimitForm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gauge:
+class RoomGauge:
     """A number of things in use out of the most."""
 
     used: int
@@ -23,18 +23,18 @@ class Gauge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitView:
+class SiteLimit:
     """A limit at a site, with its room and its form."""
 
     id: int
     scope: str
     room: str
     #: None: it does not bound the jobs at a time.
-    gauge: Gauge | None
-    form: LimitForm
+    gauge: RoomGauge | None
+    form: SiteLimitForm
 
 
-def throttle_gauge(standing: ThrottleStanding | None) -> Gauge | None:
+def throttle_gauge(standing: ThrottleStanding | None) -> RoomGauge | None:
     """Return the matches since the measurement out of those that it left room for; None: that is not a number."""
     left = None if standing is None else standing.room_left
     if standing is None or left is None or not standing.matched + left:
@@ -42,7 +42,7 @@ def throttle_gauge(standing: ThrottleStanding | None) -> Gauge | None:
     if standing.policy is ThrottlePolicy.CUSTOM and left == MOST_ROOM_TRIED:
         return None  # it may be more
     most = standing.matched + left
-    return Gauge(used=standing.matched, most=most, words=f"{left:,} of {most:,} matches left")
+    return RoomGauge(used=standing.matched, most=most, words=f"{left:,} of {most:,} matches left")
 
 
 def next_advertisement_at(site: Site, standing: ThrottleStanding | None) -> datetime | None:
@@ -53,8 +53,8 @@ def next_advertisement_at(site: Site, standing: ThrottleStanding | None) -> date
 
 
 def limit_views(
-    limits: Sequence[Limit], *, now: datetime, refused: LimitForm | None, refused_id: int
-) -> Sequence[LimitView]:
+    limits: Sequence[Limit], *, now: datetime, refused: SiteLimitForm | None, refused_id: int
+) -> Sequence[SiteLimit]:
     """Return limits at a site.
 
     Args:
@@ -64,7 +64,7 @@ def limit_views(
         refused_id: the limit that it is for.
     """
     return [
-        LimitView(
+        SiteLimit(
             id=limit.pk,
             scope=limit_in_words(limit),
             room=room_in_words(limit, now=now),
@@ -75,16 +75,16 @@ def limit_views(
     ]
 
 
-def _form_of(limit: Limit) -> LimitForm:
-    initial = {name: getattr(limit, name) for name in LimitForm.base_fields}
-    return LimitForm(initial=initial, auto_id=f"limit-{limit.pk}-%s")
+def _form_of(limit: Limit) -> SiteLimitForm:
+    initial = {name: getattr(limit, name) for name in SiteLimitForm.base_fields}
+    return SiteLimitForm(initial=initial, auto_id=f"limit-{limit.pk}-%s")
 
 
-def _limit_gauge(limit: Limit) -> Gauge | None:
+def _limit_gauge(limit: Limit) -> RoomGauge | None:
     if not limit.running:
         return None
     held: int = vars(limit)["held"]
-    return Gauge(
+    return RoomGauge(
         used=min(held, limit.running),
         most=limit.running,
         words=f"limit {limit.running:,}: {held:,} run, room for {max(0, limit.running - held):,}",

@@ -10,7 +10,9 @@ from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from matching.queries.closing import of_closing
 from matching.queries.place_status import directing, last_runs, living_pilots
+from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
 from resources.queries.places import level_at
 from resources.queries.rights import may_change
@@ -115,6 +117,7 @@ def _shown(request: HttpRequest, place: _Place) -> HttpResponse:
         context |= {
             "contact": ce_view(health),
             "set_by": level.state_changed_by,
+            "if_closed": str(of_closing(level)) if level.state_at(now) is ResourceState.ACTIVE else "",
             "decision": state_decision(level, now=now, refused=None),
             "state_url": reverse("portal:site-state", args=[place.site.name]),
             "durations": DURATIONS,

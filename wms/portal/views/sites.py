@@ -43,17 +43,19 @@ from wms.kernel.db import database_now
 from wms.kernel.time_texts import to_the_second
 from wms.portal import revisions
 from wms.portal.forms.sites import DURATIONS, PlaceStateForm
-from wms.portal.forms.throttles import LimitForm, NewLimitForm, ThrottleForm
+from wms.portal.forms.throttles import NewSiteLimitForm, SiteLimitForm, ThrottleForm
 from wms.portal.live import live
 from wms.portal.notices import closed_at, closed_for
 from wms.portal.pages import refusals_as_404, show, signed_in
 from wms.portal.presentation.places import directors_view, place_url, revision_of, runs_views
-from wms.portal.presentation.sites import amount_labels, offered_ce, offered_queue, site_row, state_decision
+from wms.portal.presentation.sites import SiteOrder, amount_labels, offered_ce, offered_queue, site_row, state_decision
 from wms.portal.presentation.throttles import limit_views, next_advertisement_at, throttle_gauge
 from wms.portal.views.waiting import supply
 
 #: Rows of a list: sites, and queues of a site.
 MOST_ROWS: Final = 200
+#: Sites among which the first by another order than that of their names are looked for.
+MOST_SORTED: Final = 1000
 #: Newest entries of a site's history.
 MOST_CHANGES: Final = 5
 
@@ -75,13 +77,16 @@ def _revision(request: HttpRequest, **_: object) -> Sequence[object]:
 def site_list(request: HttpRequest) -> HttpResponse:
     """Show the sites that serve the reader's VOs, by name."""
     user, now, name = signed_in(request), database_now(), request.GET.get("name", "").strip()
-    visible = Site.objects.visible_to(user).filter(name__icontains=name).order_by("name")
-    sites = list(visible[: MOST_ROWS + 1])
-    shown = sites[:MOST_ROWS]
-    statuses = statuses_of(shown, sums=revisions.sums_of_sites(user), own_ended=_own_ended(user), by=user, now=now)
+    order = SiteOrder.of(request.GET.get("sort", ""))
+    visible = Site.objects.visible_to(user).filter(name__icontains=name)
+    by_name = visible.order_by("-name" if order.is_by_name and order.is_reversed else "name")
+    sites = list(by_name[: MOST_ROWS + 1 if order.is_by_name else MOST_SORTED])
+    statuses = statuses_of(sites, sums=revisions.sums_of_sites(user), own_ended=_own_ended(user), by=user, now=now)
+    shown = (sites if order.is_by_name else order.sorted(sites, statuses, now=now))[:MOST_ROWS]
     context = {
         "rows": [site_row(site, statuses[site.pk], now=now) for site in shown],
         "name": name,
+        "headings": order.headings(search=name),
         "most": MOST_ROWS,
         "has_more": len(sites) > MOST_ROWS,
     }
@@ -168,7 +173,7 @@ class Refused:
 
     place: PlaceStateForm | None = None
     throttle: ThrottleForm | None = None
-    limit: LimitForm | None = None
+    limit: SiteLimitForm | None = None
     #: Of the limit; 0: it is a new one.
     limit_id: int = 0
 
@@ -176,9 +181,9 @@ class Refused:
 _NOTHING: Final = Refused()
 
 
-def new_limit_form(site: Site, data: QueryDict | None = None) -> NewLimitForm:
+def new_limit_form(site: Site, data: QueryDict | None = None) -> NewSiteLimitForm:
     """Return the form of a new limit at a site, with what was sent."""
-    form = NewLimitForm(data, auto_id="limit-new-%s")
+    form = NewSiteLimitForm(data, auto_id="limit-new-%s")
     places = form.fields["ce"]
     if isinstance(places, ModelChoiceField):
         places.queryset = ComputingElement.objects.filter(site=site).order_by("name")
@@ -214,7 +219,7 @@ def shown_site(request: HttpRequest, site: Site, *, refused: Refused = _NOTHING)
         "throttle_gauge": throttle_gauge(status.throttle),
         "next_advertisement_at": next_advertisement_at(site, status.throttle),
         "runs": runs_views(own=account.own, of_all=account.all),
-        "runs_since": account.since,
+        "runs_since": to_the_second(account.since),
         "directors_ran_at": directed.ran_at,
         "directors": [directors_view(queue, directed, now=now, may_decide=may_decide) for queue in queues[:MOST_ROWS]],
         "queues": rows[:MOST_ROWS],

@@ -22,7 +22,7 @@ from wms.kernel.consequences import ConfirmationNeededError
 from wms.kernel.db import database_now
 from wms.kernel.errors import NotFoundError, TooManyError
 from wms.kernel.rates import Rate, count
-from wms.portal.forms.throttles import LimitForm, NewLimitForm, ThrottleForm
+from wms.portal.forms.throttles import NewSiteLimitForm, SiteLimitForm, ThrottleForm
 from wms.portal.pages import refusals_as_404, signed_in
 from wms.portal.presentation.places import place_url
 from wms.portal.views.sites import Refused, new_limit_form, shown_site, visible_site
@@ -87,7 +87,7 @@ def change_limit(request: HttpRequest, name: str) -> HttpResponse:
     vos = managed_vos_of(user)
     number = request.POST.get("limit", "")
     if not number:
-        form: LimitForm = new_limit_form(site, request.POST)
+        form: SiteLimitForm = new_limit_form(site, request.POST)
         limit = Limit(site=site)
     else:
         own = Limit.objects.all() if vos is None else Limit.objects.filter(managed_by(vos))
@@ -95,7 +95,7 @@ def change_limit(request: HttpRequest, name: str) -> HttpResponse:
         if not (number.isascii() and number.isdecimal() and len(number) < 19):
             raise Http404
         limit = get_object_or_404(at_site.select_related("vo", "site", "ce__site", "group", "user"), pk=int(number))
-        form = LimitForm(request.POST, auto_id=f"limit-{limit.pk}-%s")
+        form = SiteLimitForm(request.POST, auto_id=f"limit-{limit.pk}-%s")
         if "delete" in request.POST:
             with refusals_as_404(), transaction.atomic(durable=True):
                 delete_limit(limit, by=user)
@@ -107,9 +107,9 @@ def change_limit(request: HttpRequest, name: str) -> HttpResponse:
     return shown_site(request, site, refused=Refused(limit=form, limit_id=limit.pk or 0))
 
 
-def _is_saved(limit: Limit, form: LimitForm, *, vos: frozenset[int] | None, by: User) -> bool:
+def _is_saved(limit: Limit, form: SiteLimitForm, *, vos: frozenset[int] | None, by: User) -> bool:
     pk = limit.pk
-    if isinstance(form, NewLimitForm):
+    if isinstance(form, NewSiteLimitForm):
         limit.ce, limit.job_type = form.cleaned_data["ce"], form.cleaned_data["job_type"]
     for name, value in form.bounds.items():
         setattr(limit, name, value)
