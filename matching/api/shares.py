@@ -1,5 +1,7 @@
 """GET /api/v1/groups/{name}/shares/: the configured and the delivered shares of a group."""
 
+from collections.abc import Sequence
+
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -8,7 +10,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from matching.queries.shares import DeliveredShare, SegmentShare, Shares, shares_of
-from taskqueues.domain.history import HALF_LIFE
+from matching.queries.use_by_user import UserUse, use_by_user
+from taskqueues.domain.history import HALF_LIFE, MAX_CORRECTION, MIN_CORRECTION
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.models import Group
 from wms.kernel.db import database_now
@@ -38,10 +41,13 @@ class CorrectedOut(serializers.Serializer[object]):
     )
     ratio = serializers.FloatField(allow_null=True, help_text="expected / used; null: the group used nothing.")
     factor = serializers.FloatField(help_text="The ratio, limited to 1/3 … 3; 1 if no group used anything.")
+    least_factor = serializers.FloatField(help_text="Lower bound of the factor.")
+    most_factor = serializers.FloatField(help_text="Upper bound of the factor.")
     normalization = serializers.FloatField(
         help_text="Factor that keeps the sum of the VO's shares at that of the configured ones."
     )
     share = serializers.FloatField(help_text="configured × factor × normalization.")
+    fraction = serializers.FloatField(help_text="Fraction of the corrected shares of the VO, 0 to 1.")
 
 
 class CountOut(serializers.Serializer[object]):
@@ -70,6 +76,13 @@ class SegmentOut(serializers.Serializer[object]):
     lease_time = TimeOut()
 
 
+class UserUseOut(serializers.Serializer[object]):
+    """What one user used."""
+
+    user = serializers.CharField()
+    core_hours = serializers.FloatField(help_text="Wall-clock time × processors of jobs that ended, in hours.")
+
+
 class DeliveredOut(serializers.Serializer[object]):
     """Usage since a time."""
 
@@ -78,6 +91,11 @@ class DeliveredOut(serializers.Serializer[object]):
     matches = CountOut()
     lease_time = TimeOut()
     segments = SegmentOut(many=True, help_text="CPU segments that the VO used, shortest first.")
+    used_by = UserUseOut(
+        many=True,
+        help_text="Users of the group whose jobs the caller may see and ended since the full hour before `since`, by "
+        "what they used.",
+    )
 
 
 class DeliveredInWindowsOut(serializers.Serializer[object]):
@@ -112,11 +130,12 @@ class GroupSharesView(APIView):
     )
     def get(self, request: Request, name: str) -> Response:
         """Return the shares of one group of the caller's VOs."""
-        groups = Group.objects.visible_to(user_of(request)).select_related("vo")
-        return Response(shares_out(shares_of(get_object_or_404(groups, name=name), now=database_now())))
+        user, now = user_of(request), database_now()
+        group = get_object_or_404(Group.objects.visible_to(user).select_related("vo"), name=name)
+        return Response(shares_out(shares_of(group, now=now), use_by_user([group.pk], by=user, now=now)))
 
 
-def shares_out(shares: Shares) -> dict[str, object]:
+def shares_out(shares: Shares, used: Sequence[UserUse]) -> dict[str, object]:
     """Return the answer."""
     corrected = shares.corrected
     return {
@@ -130,17 +149,28 @@ def shares_out(shares: Shares) -> dict[str, object]:
             "used": corrected.used,
             "ratio": corrected.ratio,
             "factor": corrected.factor,
+            "least_factor": MIN_CORRECTION,
+            "most_factor": MAX_CORRECTION,
             "normalization": corrected.normalization,
             "share": corrected.corrected,
+            "fraction": corrected.fraction,
         },
         "in_effect": shares.in_effect,
-        "delivered": {window: _delivered_out(share) for window, share in shares.delivered.items()},
+        "delivered": {
+            window: {**_delivered_out(share), "used_by": _used_by(used, window)}
+            for window, share in shares.delivered.items()
+        },
     }
 
 
 def _delivered_out(share: DeliveredShare) -> dict[str, object]:
     segments = [{"cpu_segment_s": s.cpu_segment_s, **_parts(s)} for s in share.segments]
     return {"since": share.since, "until": share.until, **_parts(share), "segments": segments}
+
+
+def _used_by(used: Sequence[UserUse], window: str) -> list[dict[str, object]]:
+    of_window = [{"user": each.user, "core_hours": hours} for each in used if (hours := each.core_hours[window])]
+    return sorted(of_window, key=lambda each: -each["core_hours"])
 
 
 def _parts(share: DeliveredShare | SegmentShare) -> dict[str, object]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Exists, OuterRef, Q, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 
 from matching.queries.shares import WINDOWS
 from taskqueues.domain.history import CorrectedShare
@@ -18,8 +18,10 @@ from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import CurrentJobCount
 from wms.jobs.models.jobs import LEASED_STATUSES
 
-#: Groups on a page.
+#: Groups of a reader that are shown one by one.
 MOST_GROUPS: Final = 100
+#: Groups of a VO that are shown side by side.
+MOST_GROUPS_OF_VO: Final = 1000
 #: Members with most jobs that are listed of a group.
 MOST_MEMBERS: Final = 50
 
@@ -58,12 +60,12 @@ class GroupStandings:
     counted_until: datetime | None
 
 
-def groups_with_shares(user: User) -> list[Group]:
-    """Return the groups of *user*, then those of the VOs that it manages, with their VOs; MOST_GROUPS at most."""
+def groups_with_shares(user: User) -> QuerySet[Group]:
+    """Return the groups of *user*, then those of the VOs that it manages, with their VOs."""
     own = Exists(Membership.objects.filter(user=user, group=OuterRef("pk")))
     managed = Q(vo__in=VO.objects.managed_by(user))
     groups = Group.objects.annotate(is_own=own).filter(Q(is_own=True) | managed)
-    return list(groups.select_related("vo").order_by("-is_own", "name")[:MOST_GROUPS])
+    return groups.select_related("vo").order_by("-is_own", "name")
 
 
 def group_standings(groups: Sequence[Group], *, by: User, now: datetime) -> GroupStandings:

@@ -9,6 +9,7 @@ from math import fsum, isfinite
 HALF_LIFE = timedelta(days=3)
 #: Largest factor by which a share is corrected, up or down.
 MAX_CORRECTION = 3.0
+MIN_CORRECTION = 1 / MAX_CORRECTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,11 @@ class CorrectedShare:
     def corrected(self) -> float:
         """Return the share that is divided over the group's task queues."""
         return self.configured * self.factor * self.normalization
+
+    @property
+    def fraction(self) -> float:
+        """Return the corrected fraction of the shares of the VO, 0 to 1."""
+        return self.expected * self.factor * self.normalization
 
 
 def correct_shares(shares: Mapping[int, float], *, used_s: Mapping[int, float]) -> dict[int, CorrectedShare]:
@@ -76,4 +82,4 @@ def _ratio(expected: float, used: float | None) -> float | None:
 
 
 def _clipped(ratio: float | None) -> float:
-    return MAX_CORRECTION if ratio is None else min(max(ratio, 1 / MAX_CORRECTION), MAX_CORRECTION)
+    return MAX_CORRECTION if ratio is None else min(max(ratio, MIN_CORRECTION), MAX_CORRECTION)

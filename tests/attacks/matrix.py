@@ -186,6 +186,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:site-expression": MANAGERS,
         "POST portal:site-limits": MANAGERS,
         "GET portal:shares": PEOPLE,
+        "GET portal:shares-csv": MANAGERS | OTHER_MANAGER,  # with the groups of a VO of the caller
         "GET portal:submit-json": PEOPLE,
         "POST portal:submit-json": PEOPLE,
         "POST portal:submit-check": PEOPLE,

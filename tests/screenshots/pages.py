@@ -77,6 +77,7 @@ PAGES: Final = (
     Page(name="ce-operator", address="/sites/LCG.RAL.uk/ces/ce01.ral.uk/", reader=Reader.OPERATOR),
     Page(name="queue", address="/sites/{site_name}/ces/ce01.cern.ch/queues/grid/", reader=Reader.OPERATOR),
     Page(name="shares", address="/shares/"),
+    Page(name="shares-manager", address="/shares/", reader=Reader.OPERATOR),
     Page(name="plots", address="/plots/"),
     Page(name="accounting", address="/accounting/?by=group&and_by=month"),
     Page(name="pilots", address="/pilots/", reader=Reader.OPERATOR),

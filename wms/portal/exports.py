@@ -7,6 +7,7 @@ from io import StringIO
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from django.http import HttpResponse
 from rest_framework.serializers import Serializer
 
 from wms.jobs.api.outputs import JobRowOut
@@ -48,6 +49,15 @@ def as_json(jobs: Iterable[Job]) -> Iterator[bytes]:
         yield (separator + ",\n".join(texts)).encode()
         separator = ",\n"
     yield b"[]\n" if separator == "[\n" else b"\n]\n"
+
+
+def csv_file(text: str, *, name: str) -> HttpResponse:
+    """Return the answer that is a CSV file; what steers terminals is escaped, as on pages."""
+    return HttpResponse(
+        visible(text.encode()),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
 
 
 def _portions(rows: Iterable[RowT]) -> Iterator[list[RowT]]:

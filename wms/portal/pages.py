@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
+from django.forms import BaseForm
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 
@@ -117,6 +118,12 @@ def show(
 ) -> HttpResponse:
     """Return the page of *template* with *context* and the user's header."""
     return render(request, template, {"header": header_of(signed_in(request)), **context}, status=status)
+
+
+def form_context(form: BaseForm, chosen: QueryDict) -> dict[str, object]:
+    """Return the form above a report and what is chosen in it, as the heads of pages show them."""
+    query = urlencode({name: value for name in form.fields if (value := chosen.get(name))})
+    return {"form": form, "query": query, "is_narrowed": bool(query)}
 
 
 def header_of(user: User) -> Header:

@@ -87,6 +87,7 @@ urlpatterns: list[URLPattern] = [
     path("sites/<str:name>/ces/<str:ce>/", places.ce_page, name="ce"),
     path("sites/<str:name>/ces/<str:ce>/queues/<str:queue>/", places.queue_page, name="ce-queue"),
     path("shares/", shares.shares_page, name="shares"),
+    path("shares/table.csv", shares.shares_csv, name="shares-csv"),
     path("failures/", job_list.failures, name="failures"),
     path("plots/", plots.plots, name="plots"),
     path("plots/numbers.csv", plots.plots_csv, name="plots-csv"),

@@ -12,8 +12,9 @@ from matching.services import accounting
 from pilots.models import Pilot
 from tests.api.matching.conftest import SampleData, offer
 from tests.clock import pass_time, reset_clock
-from tests.factories import make_group, make_job, make_match, make_user
+from tests.factories import make_bucket, make_group, make_job, make_match, make_user
 from wms.accounts.models import Group, User
+from wms.jobs.domain.accounting import Width
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
 
@@ -64,17 +65,20 @@ def test_the_answer_for_a_group_without_usage(sample: SampleData, user_group: Gr
             "used": None,
             "ratio": None,
             "factor": 1.0,
+            "least_factor": 1 / 3,
+            "most_factor": 3.0,
             "normalization": 1.0,
             "share": 1000.0,
+            "fraction": 0.25,
         },
         "in_effect": 1000.0,
     }
     assert list(delivered) == ["hour", "day", "week"]
     for window in delivered.values():
-        assert set(window) == {"since", "until", "matches", "lease_time", "segments"}
+        assert set(window) == {"since", "until", "matches", "lease_time", "segments", "used_by"}
         assert window["matches"] == {"count": 0, "of_vo": 0, "fraction": None}
         assert window["lease_time"] == {"seconds": 0.0, "of_vo_s": 0.0, "fraction": None}
-        assert window["segments"] == []
+        assert window["segments"] == window["used_by"] == []
 
 
 @pytest.mark.parametrize("counted", [False, True])
@@ -146,8 +150,11 @@ def test_every_factor_of_a_corrected_share_is_returned(
         "used": pytest.approx(0.5),
         "ratio": pytest.approx(0.5),
         "factor": pytest.approx(0.5),
+        "least_factor": 1 / 3,
+        "most_factor": 3.0,
         "normalization": pytest.approx(0.8),
         "share": pytest.approx(400.0),
+        "fraction": pytest.approx(0.1),
     }
     assert found["in_effect"] == pytest.approx(400.0)
     assert shares(client_of(sample.alice), "lhcb_user")["in_effect"] == pytest.approx(3600.0)
@@ -182,3 +189,18 @@ def test_shares_need_the_same_queries_for_one_group_and_ten(
         deliver(make_group(vo=sample.vo), ago_s=30, lasts_s=10)
     with django_assert_max_num_queries(12):
         shares(client)
+
+
+def test_who_used_a_share_is_named_to_those_who_may_see_the_jobs(sample: SampleData, client_of: Clients) -> None:
+    other = make_user(username="other", groups=[sample.prod])
+    hour = Width.HOUR.begin_of(database_now())
+    for user, wall_s in ((sample.alice, 3600.0), (other, 7200.0)):
+        make_bucket(owner=user, group=sample.prod, begun_at=hour, wall_s=wall_s)
+
+    def used_by(user: User) -> list[dict[str, object]]:
+        used: list[dict[str, object]] = shares(client_of(user), sample.prod.name)["delivered"]["day"]["used_by"]
+        return used
+
+    mine = {"user": "alice", "core_hours": 1.0}
+    assert used_by(make_user(manages=[sample.vo])) == [{"user": "other", "core_hours": 2.0}, mine]
+    assert used_by(sample.alice) == [mine]

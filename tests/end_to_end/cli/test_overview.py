@@ -94,6 +94,8 @@ def test_pools_pilots_and_shares_are_shown(sample: SampleData, wms: Wms, wms_of:
     (share,) = wms("shares").rows
     assert share[:2] == ["lhcb_user", "lhcb"]
     assert share[3] == "100.0%"
+    (terms,) = wms("shares", "--terms").rows
+    assert terms == ["lhcb_user", share[2], "100.0%", "", "", "1", "1", share[2], "100.0%", "no"]
     assert wms("shares", "nobodys").code == 1
     make_group(name="lhcb_prod", vo=sample.vo)
     assert [row[0] for row in wms_of(sample.bob)("shares").rows] == ["lhcb_prod", "lhcb_user"]

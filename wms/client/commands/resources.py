@@ -68,6 +68,18 @@ _SHARES = (
     TableColumn("LAST DAY", ColumnKind.NUMBER, importance=4),
     TableColumn("LAST WEEK", ColumnKind.NUMBER, importance=2),
 )
+_TERMS = (
+    TableColumn("GROUP", importance=9),
+    TableColumn("SHARE", ColumnKind.NUMBER, importance=5),
+    TableColumn("EXPECTED", ColumnKind.NUMBER, importance=6),
+    TableColumn("USED", ColumnKind.NUMBER, importance=6),
+    TableColumn("RATIO", ColumnKind.NUMBER, importance=3),
+    TableColumn("FACTOR", ColumnKind.NUMBER, importance=6),
+    TableColumn("NORMALIZATION", ColumnKind.NUMBER, importance=2),
+    TableColumn("CORRECTED", ColumnKind.NUMBER, importance=6),
+    TableColumn("OF VO", ColumnKind.NUMBER, importance=4),
+    TableColumn("APPLIED", importance=4),
+)
 #: Fields of a batch queue, in the order of the columns.
 _OF_QUEUE = ("cpu_time_s", "processors", "memory_mb", "platforms", "tags")
 
@@ -207,6 +219,7 @@ def _configure_shares(parser: ArgumentParser) -> None:
         metavar="GROUP",
         help="names of groups; left out: your own, and those of the VOs that you manage",
     )
+    parser.add_argument("--terms", action="store_true", help="show the terms of the correction by history")
 
 
 def _shares(options: Namespace, session: CommandSession) -> CommandOutput:
@@ -214,6 +227,9 @@ def _shares(options: Namespace, session: CommandSession) -> CommandOutput:
     shares = [
         session.server.get(f"{API_V1}groups/{quote(name, safe='')}/shares/", expects="configured") for name in names
     ]
+    empty = "You are in no group, and manage no VO; name a group."
+    if options.terms:
+        return CommandOutput(shares, [Table(_TERMS, [_terms(each) for each in shares], empty=empty), *_legend(shares)])
     rows = [
         [
             each["group"],
@@ -226,10 +242,33 @@ def _shares(options: Namespace, session: CommandSession) -> CommandOutput:
         for each in shares
     ]
     note = Note("LAST …: the part of what the VO used that the group got, in time under lease.")
-    return CommandOutput(
-        shares,
-        [Table(_SHARES, rows, empty="You are in no group, and manage no VO; name a group."), *([note] if rows else [])],
-    )
+    return CommandOutput(shares, [Table(_SHARES, rows, empty=empty), *([note] if rows else [])])
+
+
+def _terms(share: Record) -> list[object]:
+    terms = share["corrected"]
+    return [
+        share["group"],
+        f"{share['configured']['share']:.6g}",
+        _percent(terms["expected"]),
+        _percent(terms["used"]),
+        *("" if terms[name] is None else f"{terms[name]:.4g}" for name in ("ratio", "factor", "normalization")),
+        f"{terms['share']:.6g}",
+        _percent(terms["fraction"]),
+        "yes" if terms["applied"] else "no",
+    ]
+
+
+def _legend(shares: list[Record]) -> list[Part]:
+    """Return what the terms mean."""
+    if not shares:
+        return []
+    terms = shares[0]["corrected"]
+    bounds = f"at least {terms['least_factor']:.3g} and at most {terms['most_factor']:.3g}"
+    return [
+        Note("CORRECTED = SHARE × FACTOR × NORMALIZATION, which keeps the sum of the VO's shares."),
+        Note(f"FACTOR is RATIO = EXPECTED / USED, {bounds}; use counts half after {terms['half_life_s'] / 86400:g} d."),
+    ]
 
 
 def _own_and_managed(session: CommandSession) -> list[str]:

@@ -1,7 +1,6 @@
 """The page of accounting: jobs, CPU time and core hours of a period in a table."""
 
 from typing import Final
-from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -12,9 +11,9 @@ from wms.jobs.domain.accounting import Span
 from wms.jobs.queries import accounting
 from wms.jobs.queries.accounting import MOST_ROWS, AccountingReport
 from wms.kernel.clock import current_time
-from wms.kernel.middleware import visible
+from wms.portal.exports import csv_file
 from wms.portal.forms.accounting import ReportChoice, ReportForm
-from wms.portal.pages import show, signed_in
+from wms.portal.pages import form_context, show, signed_in
 from wms.portal.presentation.accounting import report_as_csv, report_view
 
 #: Rows of the page; the file has more.
@@ -31,11 +30,10 @@ def accounting_page(request: HttpRequest) -> HttpResponse:
     days, report = _report(choice, user, most=_ROWS_OF_PAGE)
     state = accounting.state()
     view = report_view(report, days, keys=choice.keys, began_at=state.began_at if state is not None else None)
-    chosen = {name: value for name in form.fields if (value := request.GET.get(name))}
     return show(
         request,
         "portal/accounting.html",
-        {"form": form, "report": view, "query": urlencode(chosen), "is_narrowed": bool(chosen)},
+        {"report": view, **form_context(form, request.GET)},
     )
 
 
@@ -47,11 +45,7 @@ def accounting_csv(request: HttpRequest) -> HttpResponse:
     choice = ReportForm(request.GET, user=user).choice()
     days, report = _report(choice, user, most=MOST_ROWS)
     period = f"-{days.first:%Y-%m-%d}-to-{days.last:%Y-%m-%d}" if days is not None else ""
-    return HttpResponse(
-        visible(report_as_csv(report, keys=choice.keys).encode()),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="accounting{period}.csv"'},
-    )
+    return csv_file(report_as_csv(report, keys=choice.keys), name=f"accounting{period}.csv")
 
 
 def _report(choice: ReportChoice, user: User, *, most: int) -> tuple[Span | None, AccountingReport]:

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from typing import Final
-from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
@@ -18,7 +17,7 @@ from wms.accounts.models import User
 from wms.kernel.clock import current_time
 from wms.portal.exports import as_csv
 from wms.portal.forms.leases import LeasePageFilterSet
-from wms.portal.pages import manager_of, show
+from wms.portal.pages import form_context, manager_of, show
 from wms.portal.presentation.leases import lease_list_row_of
 
 #: Rows of the page, and of the file.
@@ -33,15 +32,14 @@ def lease_list(request: HttpRequest) -> HttpResponse:
     user, filters = manager_of(request), LeasePageFilterSet(request.GET)
     since, until = filters.period(now=current_time())
     newest = list(_leases(filters, user, since, until)[: ROWS_OF_PAGE + 1])
-    chosen = {name: value for name in filters.form.fields if (value := request.GET.get(name))}
     context = {
-        "form": filters.form,
         "rows": [lease_list_row_of(lease) for lease in newest[:ROWS_OF_PAGE]],
         "has_more": len(newest) > ROWS_OF_PAGE,
+        "has_csv": bool(newest) and not filters.form.errors,
         "most": ROWS_OF_FILE,
         "since": since,
         "until": until,
-        "query": urlencode(chosen),
+        **form_context(filters.form, request.GET),
     }
     return show(request, "portal/leases.html", context)
 

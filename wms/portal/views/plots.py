@@ -1,8 +1,6 @@
 """The page of plots: the accounting over time."""
 
 from collections.abc import Sequence
-from datetime import datetime
-from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -12,10 +10,10 @@ from wms.accounts.models import User
 from wms.jobs.queries import accounting
 from wms.jobs.queries.accounting import Accounted
 from wms.kernel.clock import current_time
-from wms.kernel.middleware import visible
+from wms.portal.exports import csv_file
 from wms.portal.forms.plots import Choice, PlotForm
 from wms.portal.live import live
-from wms.portal.pages import show, signed_in
+from wms.portal.pages import form_context, show, signed_in
 from wms.portal.presentation.plots import MOST_COURSES, as_csv, plots_view
 
 
@@ -40,11 +38,10 @@ def plots(request: HttpRequest) -> HttpResponse:
         began_at=state.began_at if state is not None else None,
         now=now,
     )
-    chosen = {name: value for name in form.fields if (value := request.GET.get(name))}
     return show(
         request,
         "portal/plots.html",
-        {"form": form, "plots": view, "query": urlencode(chosen), "is_narrowed": bool(chosen)},
+        {"plots": view, **form_context(form, request.GET)},
     )
 
 
@@ -55,18 +52,10 @@ def plots_csv(request: HttpRequest) -> HttpResponse:
     user, now = signed_in(request), current_time()
     choice = PlotForm(request.GET, user=user).choice(now=now)
     text = as_csv(_accounted(choice, user), choice.span, grouping=choice.grouping)
-    return HttpResponse(
-        visible(text.encode()),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{_file_name(choice.span.first)}"'},
-    )
+    return csv_file(text, name=f"jobs-since-{choice.span.first:%Y-%m-%d}.csv")
 
 
 def _accounted(choice: Choice, user: User) -> Accounted:
     return accounting.accounted(
         choice.span, by=user, grouping=choice.grouping, group=choice.group, site=choice.site, most=MOST_COURSES
     )
-
-
-def _file_name(since: datetime) -> str:
-    return f"jobs-since-{since:%Y-%m-%d}.csv"

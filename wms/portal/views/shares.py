@@ -1,29 +1,77 @@
-"""The shares of the user's groups: configured beside delivered."""
+"""The shares of the reader's groups; for managers also those of all groups of a VO, side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from matching.queries.member_shares import group_standings, groups_with_shares
+from matching.queries.member_shares import (
+    MOST_GROUPS,
+    MOST_GROUPS_OF_VO,
+    GroupStanding,
+    group_standings,
+    groups_with_shares,
+)
+from matching.queries.use_by_user import use_by_user
+from wms.accounts.models import VO, Group, User
+from wms.jobs.queries import accounting
 from wms.kernel.db import database_now
 from wms.portal import revisions
+from wms.portal.exports import csv_file
+from wms.portal.forms.shares import SharesForm
 from wms.portal.live import live
-from wms.portal.pages import show, signed_in
-from wms.portal.presentation.shares import shares_view
+from wms.portal.pages import form_context, show, signed_in
+from wms.portal.presentation.shares import shares_view, vo_shares_as_csv, vo_shares_view
 
 
 def _revision(request: HttpRequest) -> Sequence[object]:
     user = signed_in(request)
-    return (*revisions.jobs_of_groups(user), *revisions.configuration(), *revisions.usage())
+    is_manager = user.is_operator or revisions.scope_of(user).managed_vos
+    runs = accounting.runs() if is_manager else 0
+    return (*revisions.jobs_of_groups(user), *revisions.configuration(), *revisions.usage(), runs)
 
 
 @login_required
 @require_safe
 @live(_revision)
 def shares_page(request: HttpRequest) -> HttpResponse:
-    """Show the shares of the reader's groups, and of those of the VOs that the reader manages."""
+    """Show the shares of the reader's groups, and all of a VO that the reader manages."""
+    user, now = signed_in(request), database_now()
+    form = SharesForm(request.GET, user=user)
+    vo, groups = form.chosen_vo(), groups_with_shares(user)
+    shown = list(groups[:MOST_GROUPS])
+    beyond = groups.count() - MOST_GROUPS if len(shown) == MOST_GROUPS else 0
+    context = {
+        "shares": shares_view(group_standings(shown, by=user, now=now), beyond=beyond),
+        **(_of_vo(vo, user, now=now) | form_context(form, request.GET) if vo is not None else {}),
+    }
+    return show(request, "portal/shares.html", context)
+
+
+@login_required
+@require_safe
+def shares_csv(request: HttpRequest) -> HttpResponse:
+    """Send the shares of a VO's groups as CSV; 404 for those who manage none."""
     user = signed_in(request)
-    standings = group_standings(groups_with_shares(user), by=user, now=database_now())
-    return show(request, "portal/shares.html", {"shares": shares_view(standings)})
+    vo = SharesForm(request.GET, user=user).chosen_vo()
+    if vo is None:
+        raise Http404
+    return csv_file(vo_shares_as_csv(_standings(vo, user, now=database_now())), name=f"shares-{vo}.csv")
+
+
+def _of_vo(vo: VO, user: User, *, now: datetime) -> Mapping[str, object]:
+    groups = _standings(vo, user, now=now)
+    used = use_by_user([each.group.pk for each in groups], by=user, now=now)
+    beyond = _groups(vo).count() - len(groups)
+    return {"table": vo_shares_view(vo, groups, used, beyond=beyond)}
+
+
+def _standings(vo: VO, user: User, *, now: datetime) -> Sequence[GroupStanding]:
+    return group_standings(list(_groups(vo)[:MOST_GROUPS_OF_VO]), by=user, now=now).groups
+
+
+def _groups(vo: VO) -> QuerySet[Group]:
+    return Group.objects.filter(vo=vo).select_related("vo").order_by("name")
