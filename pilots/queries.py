@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from django.conf import settings
 from django.db.models import Case, Count, DateTimeField, Exists, F, OuterRef, Q, QuerySet, Value, When
@@ -11,7 +12,7 @@ from django.db.models.functions import TruncMinute
 
 from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, PilotOutcome, StalledPilot, stalled_until
 from pilots.domain.empty_pilot_throttle import EmptyPilotThrottle, empty_match_at, throttle_of
-from pilots.domain.logs import LogPart, joined, newest_of
+from pilots.domain.logs import FoundLines, LogPart, find, joined, newest_of
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet, at_sites
 from resources.domain.enums import ResourceState
@@ -332,6 +333,20 @@ class KeptLog:
     changed_at: datetime | None = None
     text: str = ""
     batch_output: str = ""
+    #: The lines with the words of a search, instead of the texts; None: nothing was sought.
+    found: FoundLines | None = None
+
+
+#: Characters of the words that are sought in a log.
+MOST_SOUGHT: Final = 200
+
+
+def found_in(log: KeptLog, words: str) -> KeptLog:
+    """Return the log with the lines that contain *words* instead of its texts.
+
+    They are those of the stored log, or of what the batch system kept if there is nothing else.
+    """
+    return replace(log, text="", batch_output="", found=find(log.text or log.batch_output, words))
 
 
 def stored_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:

@@ -240,6 +240,11 @@ class LimitStanding:
     scope: LimitScope
     bounds: Bounds
 
+    @property
+    def is_closing(self) -> bool:
+        """Return whether it closes a VO, a group or a place as a whole, until somebody changes it."""
+        return self.bounds.are_closing and self.scope.owner_id is None and not self.scope.job_type
+
 
 def limits_by_place() -> Mapping[tuple[int | None, int | None], Sequence[LimitScope]]:
     """Return the scopes of the limits on matches, by the primary keys of the site and CE that they name."""

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from matching.queries.pilot_efficiency import GROUP_BY, Efficiency, efficiency, pilots_seen_by
+from matching.queries.pilot_efficiency import GROUP_BY, Efficiency, efficiency, pilots_seen_by, total_of
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.kernel.clock import current_time
 from wms.kernel.rest import GroupBy, StrictSerializer, error_responses
@@ -65,6 +65,7 @@ class PilotSummaryOut(serializers.Serializer[object]):
         child=serializers.ChoiceField(choices=list(GROUP_BY)), help_text="Properties counted by, in this order."
     )
     results = PilotTallyOut(many=True, help_text="One row for each combination that occurs.")
+    total = PilotTallyOut(help_text="The sums of all rows, without values.")
 
 
 class PilotSummaryView(APIView):
@@ -85,4 +86,5 @@ class PilotSummaryView(APIView):
         group_by = query.get("group_by", ("site",))
         since = current_time() - timedelta(hours=query.get("hours", DEFAULT_HOURS))
         results = efficiency(pilots_seen_by(user_of(request)), group_by=group_by, since=since)
-        return Response(PilotSummaryOut({"since": since, "group_by": group_by, "results": results}).data)
+        values = {"since": since, "group_by": group_by, "results": results, "total": total_of(results)}
+        return Response(PilotSummaryOut(values).data)

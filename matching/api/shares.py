@@ -169,8 +169,8 @@ def _delivered_out(share: DeliveredShare) -> dict[str, object]:
 
 
 def _used_by(used: Sequence[UserUse], window: str) -> list[dict[str, object]]:
-    of_window = [{"user": each.user, "core_hours": hours} for each in used if (hours := each.core_hours[window])]
-    return sorted(of_window, key=lambda each: -each["core_hours"])
+    by_use = sorted(used, key=lambda each: -each.core_hours[window])
+    return [{"user": each.user, "core_hours": each.core_hours[window]} for each in by_use if each.core_hours[window]]
 
 
 def _parts(share: DeliveredShare | SegmentShare) -> dict[str, object]:

@@ -1,12 +1,14 @@
 """The headline of an explanation: those of many causes that best explain why a job waits.
 
 A cause is one reason for which one queue does not take the job: a condition of the match, a ban, a throttle, a limit.
-The rule has three steps:
+The rule has four steps:
 
 1. Causes of the job itself (its owner is not matched, its group has priority 0) apply everywhere: only they are named.
 2. If some queue has no cause against the job, the job competes there; if no pilot comes to any such queue, the
    reasons for that are the headline; if the job itself is delayed, the delay is.
-3. Otherwise the queues that meet all conditions are considered; if there are none, all queues are, and only
+3. If limits of zero on a whole VO, group or place close every queue, and conditions exclude each, too, these limits
+   are the headline: no other change would help.
+4. Otherwise the queues that meet all conditions are considered; if there are none, all queues are, and only
    conditions count, because nothing else would help. Causes that apply at every one of these queues are named, all of
    them. If there are none, causes are named greedily: each time the one that applies at most of the queues not
    explained yet.
@@ -24,6 +26,8 @@ class Ground(IntEnum):
 
     OWNER = auto()
     PRIORITY = auto()
+    #: A limit of zero on a whole VO, group or place.
+    CLOSING_LIMIT = auto()
     CONDITION = auto()
     DELAY = auto()
     BAN = auto()
@@ -105,6 +109,8 @@ def headline(
     if not queues:
         return Headline(verdict=HeadlineKind.NO_QUEUES)
     otherwise_fitting = [causes for causes in queues if not _conditions(causes)]
+    if not otherwise_fitting and (closing := _closing_all(queues)):
+        return _about(HeadlineKind.CLOSED, [closing] * len(queues))
     if not otherwise_fitting:
         return _about(HeadlineKind.MISMATCH, [_conditions(causes) for causes in queues])
     return _of_fitting(tuple(of_job), otherwise_fitting, no_pilots=no_pilots)
@@ -128,6 +134,15 @@ def _conditions(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     return tuple(cause for cause in causes if cause.ground is Ground.CONDITION)
 
 
+def _closing_all(queues: Sequence[Collection[Cause]]) -> tuple[Cause, ...]:
+    """Return the limits of zero on a whole that close every queue."""
+    return tuple(
+        cause
+        for cause in queues[0]
+        if cause.ground is Ground.CLOSING_LIMIT and all(cause in causes for causes in queues)
+    )
+
+
 def _about(verdict: HeadlineKind, queues: Sequence[Collection[Cause]]) -> Headline:
     return Headline(verdict=verdict, parts=best_explanation(queues), queues=len(queues))
 
@@ -143,9 +158,9 @@ def best_explanation(queues: Sequence[Collection[Cause]]) -> tuple[CauseCount, .
     sole = Counter(causes[0] for causes in distinct if len(causes) == 1)
     order = {cause: number for number, cause in enumerate(count)}
 
-    def rank(cause: Cause) -> tuple[int, int, int, int]:
+    def rank(cause: Cause) -> tuple[int, ...]:
         """Return the sort key of causes that explain equally many queues, best first."""
-        return -count[cause], -sole[cause], cause.ground, order[cause]
+        return -count[cause], cause.ground is not Ground.CLOSING_LIMIT, -sole[cause], cause.ground, order[cause]
 
     of_all = [cause for cause in count if count[cause] == len(queues)]
     if of_all:

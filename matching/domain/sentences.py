@@ -248,6 +248,8 @@ def _without_pilots(findings: Findings) -> str:
 
 def _closed(findings: Findings) -> str:
     headline = findings.headline
+    if headline.is_of_all and headline.parts[0].cause.ground is Ground.CLOSING_LIMIT:
+        return f"It waits because a limit closes its VO, group or site: {'; '.join(_parts(headline))}."
     which = (
         "only queue that it fits accepts" if headline.queues == 1 else f"{headline.queues:,} queues that it fits accept"
     )

@@ -1,6 +1,6 @@
 """Leases of one job, of one pilot, and of a period."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -38,6 +38,12 @@ def leases_of(pilot: Pilot, *, actor: User, most: int) -> LeasesOfPilot:
     seen = Match.objects.filter(pilot=pilot, job__in=Job.objects.visible_to(actor))
     newest = seen.select_related("job__owner").order_by("-leased_at", "-pk")[:most]
     return LeasesOfPilot(newest=list(newest), count=seen.count())
+
+
+def open_leases_of(pilot_ids: Collection[int]) -> int:
+    """Return the number of jobs that these pilots hold now."""
+    # Uses index: match_open
+    return Match.objects.filter(pilot__in=pilot_ids, ended_at__isnull=True).count()
 
 
 def leases_seen_by(user: User, *, since: datetime | None, until: datetime | None = None) -> QuerySet[Match]:

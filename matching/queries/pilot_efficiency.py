@@ -1,6 +1,6 @@
 """Pilot efficiency: the final states of submitted pilots, and the number of jobs that they got (PIL §2.3)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -111,6 +111,13 @@ def efficiency(pilots: QuerySet[Pilot], *, group_by: Sequence[str], since: datet
         )
         for row in counts
     ]
+
+
+def total_of(rows: Iterable[Efficiency]) -> Efficiency:
+    """Return the sums of these rows, without values."""
+    listed = list(rows)
+    sums = {name: sum(getattr(row, name) for row in listed) for name in (*_COUNTS, "jobs")}
+    return Efficiency(values={}, **sums)
 
 
 _COUNTS: Final = (

@@ -49,4 +49,5 @@ def use_by_user(group_ids: Collection[int], *, by: User, now: datetime) -> Seque
         )
         for group_id, owner_id, *amounts in rows
     ]
-    return sorted(used, key=lambda each: (*(-hours for hours in reversed(each.core_hours.values())), each.user))
+    longest_first = list(WINDOWS)[::-1]
+    return sorted(used, key=lambda each: (*(-each.core_hours[window] for window in longest_first), each.user))

@@ -1,7 +1,6 @@
 """POST /api/v1/pilots/bulk/: drain or kill the pilots that a manager or an administrator of a site chooses."""
 
-from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -10,22 +9,17 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pilots.filters import PilotFilterSet
-from pilots.models import Pilot
 from pilots.queries import changeable_by
-from pilots.services import exclusions
+from pilots.services.bulk import MOST_PILOTS, ChangedPilots, PilotAction, act, first_ids
 from pilots.tasks import serve_ce
 from resources.api.permissions import OverseesSites
 from wms.accounts.api.permissions import user_of
 from wms.accounts.domain import TokenScope
-from wms.accounts.models import User
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.rest import ChangeIn, FilterBody, ReasonText, WholeNumber, error_responses
 from wms.kernel.rest.audience import Audience
 from wms.wire.protocol import API_V1
-
-#: Pilots of one request.
-MOST_PILOTS: Final = 10_000
 
 
 class PilotFilterIn(FilterBody):
@@ -38,7 +32,7 @@ class PilotBulkIn(ChangeIn):
     """An action, and the pilots by ids or by a filter."""
 
     action = serializers.ChoiceField(
-        choices=["drain", "kill"],
+        choices=list(PilotAction),
         help_text="drain: they get no further jobs, and end after those that they have; kill: their tokens are revoked "
         "and they are ended in the batch system, and their jobs wait again.",
     )
@@ -83,22 +77,17 @@ class PilotBulkView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Drain or kill the chosen pilots that live; of others' pilots and of ended ones nothing is changed."""
-        values, user, now = PilotBulkIn.checked(request.data), user_of(request), current_time()
+        values, user = PilotBulkIn.checked(request.data), user_of(request)
         living = changeable_by(user).filter(ended_at=None)
         chosen = living.filter(pk__in=values["ids"]) if "ids" in values else values["filter"].filter_queryset(living)
-        ids = list(chosen.order_by("pk").values_list("pk", flat=True)[: MOST_PILOTS + 1])
+        ids = first_ids(chosen)
         if len(ids) > MOST_PILOTS:
             sentence = f"The filter matches more than {MOST_PILOTS} pilots; narrow it, for example by ce."
             raise serializers.ValidationError({"filter": [sentence]})
-        done = 0 if values["dry_run"] else _act(values["action"], ids, reason=values["reason"], by=user, now=now)
-        return Response(PilotBulkOut({"matched": len(ids), "done": done}).data)
-
-
-def _act(action: str, ids: list[int], *, reason: str, by: User, now: datetime) -> int:
-    pilots = Pilot.objects.filter(pk__in=ids)
-    if action == "drain":
-        return exclusions.drain(pilots, reason=f"drained by {by}: {reason}", now=now)
-    revoked = exclusions.revoke(pilots, by=f"{by}: {reason}", now=now)
-    for ce_id in sorted(revoked.ce_ids):
-        send_after_commit(serve_ce, ce_id=ce_id)
-    return revoked.pilots
+        changed = ChangedPilots(pilots=0)
+        if not values["dry_run"]:
+            action = PilotAction(values["action"])
+            changed = act(action, ids, reason=values["reason"], by=user, now=current_time())
+        for ce_id in changed.ce_ids:
+            send_after_commit(serve_ce, ce_id=ce_id)
+        return Response(PilotBulkOut({"matched": len(ids), "done": changed.pilots}).data)

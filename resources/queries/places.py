@@ -110,7 +110,7 @@ def ends_of_states() -> tuple[datetime, ...]:
         for rows in (Site.objects.all(), ComputingElement.objects.all(), Queue.objects.all())
         for end in rows.exclude(state=ResourceState.ACTIVE).values_list("state_until", flat=True)
     ]
-    pauses = VO.objects.values_list("paused_until", flat=True)
+    pauses = [end for ends in VO.objects.values_list("paused_until", "all_paused_until") for end in ends]
     return tuple(sorted(end for end in (*states, *pauses) if end is not None))
 
 

@@ -79,6 +79,8 @@ class LimitScope:
     delay_s: float | None = field(default=None, compare=False)
     #: The limit and its usage in words.
     words: str = field(default="", compare=False)
+    #: Whether it closes a VO, a group or a place as a whole, until somebody changes it.
+    is_closing: bool = field(default=False, compare=False)
 
     def is_on(self, jobs: Jobs) -> bool:
         """Return whether it applies to these jobs, at its places."""
@@ -109,6 +111,11 @@ class Bounds:
     #: CPU time in 24 hours, and the reported one.
     cpu_s_per_day: int | None = None
     cpu_s: float = 0.0
+
+    @property
+    def are_closing(self) -> bool:
+        """Return whether one of them is zero, so that no job is matched until somebody changes it."""
+        return self.running == 0 or self.cpu_s_per_day == 0
 
     def room(self, *, now: datetime) -> int | None:
         """Return the number of jobs that may be matched now; None: any number."""

@@ -33,7 +33,11 @@ class Closings:
     def full_limits(self) -> Sequence[LimitScope]:
         """Return the limits without room, with their texts."""
         return [
-            replace(standing.scope, words=full_in_words(standing, now=self.now))
+            replace(
+                standing.scope,
+                words=full_in_words(standing, now=self.now),
+                is_closing=standing.is_closing,
+            )
             for standing in self.limits
             if standing.bounds.room(now=self.now) == 0
         ]

@@ -234,6 +234,9 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET vo-pause": MANAGERS,
         "PUT vo-pause": MANAGERS,
         "DELETE vo-pause": MANAGERS,
+        "GET pause": OPERATORS,
+        "PUT pause": OPERATORS,
+        "DELETE pause": OPERATORS,
         "POST pilots-bulk": MANAGERS | OTHER_MANAGER,  # on pilots of the caller's VOs
         "GET ces": MANAGERS | OTHER_MANAGER,  # with those of the caller's VOs
         "POST ce-ask-again": MANAGERS,
@@ -245,7 +248,11 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET portal:leases": MANAGERS | OTHER_MANAGER,  # of jobs of the caller's VOs
         "GET portal:leases-csv": MANAGERS | OTHER_MANAGER,
         "GET portal:operations": OPERATORS,
+        "POST portal:pause-all": OPERATORS,
+        "POST portal:vo-pause": MANAGERS,
         "POST portal:operations-ask-again": OPERATORS,
+        "GET portal:pilots-summary": MANAGERS | OTHER_MANAGER,  # of those
+        "POST portal:pilots-actions": MANAGERS | OTHER_MANAGER,  # on pilots of the caller's VOs
         "GET portal:pilot": MANAGERS,
         "GET portal:pilot-log": MANAGERS,
         "GET portal:pilot-whole-log": MANAGERS,
@@ -305,6 +312,7 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST replicas-remove": MANAGERS,
         "POST limits": MANAGERS,
         "POST pilots-bulk": MANAGERS,
+        "POST portal:pilots-actions": MANAGERS,
         "POST portal:password-link": NOBODY,
         "POST portal:password": NOBODY,  # without the old one
     }
@@ -338,6 +346,8 @@ OF_ADMINISTRATION: Final = frozenset(
         "DELETE limit",
         "PUT vo-pause",
         "DELETE vo-pause",
+        "PUT pause",
+        "DELETE pause",
         "POST pilots-bulk",
         "POST ce-ask-again",
         "POST black-hole-lift",

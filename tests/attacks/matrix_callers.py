@@ -106,6 +106,7 @@ def make_scene(provider: ScriptedProvider) -> Scene:
             "portal:site-limits name": sample.site.name,
             "portal:ce name": sample.site.name,
             "portal:ce-queue name": sample.site.name,
+            "portal:vo-pause name": sample.vo.name,
             "portal:token-revoke pk": sample.alice_token_id,
             "portal:group-leave pk": sample.group.pk,
             "portal:group-default pk": sample.group.pk,

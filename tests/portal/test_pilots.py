@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import asdict
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from pilots.backends.interface import BatchRequest
@@ -370,3 +372,83 @@ def test_a_sharing_group_sees_the_pilots_made_for_all_of_it(client_of: ClientOf)
     mate = make_user(groups=[group])
     pilot = make_pilot(group=group)
     assert ids_in(client_of(mate).get("/pilots/")) == [pilot.pk]
+
+
+# ---- sums, actions and search ----------------------------------------------------------------------------------------
+
+
+def test_managers_see_the_pilots_of_a_day_by_site_and_ce(manager: Client, portal: Client, vo: VO) -> None:
+    queue = make_queue()
+    made = [make_pilot(vo=vo, queue=queue, status=PilotStatus.DONE), make_pilot(vo=vo, queue=queue), make_pilot()]
+    for pilot, age in zip(made, (timedelta(hours=1), timedelta(days=2), timedelta(hours=1)), strict=True):
+        Pilot.objects.filter(pk=pilot.pk).update(submitted_at=timezone.now() - age)
+    page = manager.get("/pilots/summary/")
+    (row,) = page.context["rows"]
+    assert (row.values["site"], row.values["ce"]) == (queue.ce.site.name, queue.ce.name)
+    assert (row.submitted, row.done, row.percentage) == (1, 1, "0%")
+    assert page.context["total"].submitted == 1
+    assert "By site and CE" in text_of(manager.get("/pilots/"))
+    assert "No pilot that you may see" in text_of(manager.get("/pilots/summary/?host=elsewhere"))
+    assert portal.get("/pilots/summary/").status_code == HTTPStatus.NOT_FOUND
+    assert "By site and CE" not in text_of(portal.get("/pilots/"))
+
+
+@pytest.mark.parametrize(("action", "column"), [("drain", "drained_at"), ("kill", "revoked_at")])
+def test_selected_pilots_are_drained_and_killed_after_a_question_with_numbers(
+    manager: Client, vo: VO, group: Group, action: str, column: str
+) -> None:
+    first, second, other = make_pilot(vo=vo), make_pilot(vo=vo), make_pilot()
+    make_match(pilot=first, job=make_job(group=group, status=JobStatus.RUNNING))
+    body = {"action": action, "ids": [first.pk, second.pk, other.pk]}
+    question = manager.post("/pilots/actions/", body)
+    assert f"{action.capitalize()} 2 pilots?" in text_of(question)
+    assert "the 1 job that they have now" in text_of(question)
+    without_reason = manager.post("/pilots/actions/", {**body, "confirmed": "1", "shown": "2"})
+    assert "This field is required." in text_of(without_reason)
+    assert not Pilot.objects.exclude(**{column: None}).exists()
+    done = manager.post(
+        "/pilots/actions/", {**body, "confirmed": "1", "shown": "2", "reason": "new kernel"}, follow=True
+    )
+    assert "2 pilots" in text_of(done)
+    assert set(Pilot.objects.exclude(**{column: None})) == {first, second}
+    first.refresh_from_db()
+    assert "bob: new kernel" in (first.drain_reason or first.status_reason)
+
+
+def test_all_that_a_filter_finds_are_drained(manager: Client, vo: VO) -> None:
+    here, there = make_pilot(vo=vo), make_pilot(vo=vo)
+    Pilot.objects.filter(pk=here.pk).update(host_name="here")
+    body = {"action": "drain", "scope": "all", "confirmed": "1", "shown": "1", "reason": "new kernel"}
+    for refused in ("/pilots/actions/", "/pilots/actions/?nothing=1", "/pilots/actions/?status=Nothing"):
+        assert "all pilots at once are not accepted" in text_of(manager.post(refused, body, follow=True))
+    assert "1 pilot drained." in text_of(manager.post("/pilots/actions/?host=here", body, follow=True))
+    assert "were drained before" in text_of(manager.post("/pilots/actions/?host=here", body, follow=True))
+    for pilot in (here, there):
+        pilot.refresh_from_db()
+    assert (here.drained_at is None, there.drained_at is None) == (False, True)
+
+
+def test_more_pilots_than_were_shown_are_asked_back(manager: Client, vo: VO) -> None:
+    for _ in range(2):
+        make_pilot(vo=vo)
+    body = {"action": "kill", "scope": "all", "confirmed": "1", "shown": "1", "reason": "new kernel"}
+    page = manager.post("/pilots/actions/?status=Running", body)
+    assert "2 pilots are selected now instead of 1" in text_of(page)
+    assert not Pilot.objects.exclude(revoked_at=None).exists()
+
+
+def test_those_who_manage_nothing_have_no_actions_on_pilots(portal: Client, alice: User, group: Group) -> None:
+    private = make_pilot(group=group, owner=alice)
+    assert "Kill" not in text_of(portal.get("/pilots/"))
+    body = {"action": "kill", "ids": [private.pk], "confirmed": "1", "shown": "1", "reason": "x"}
+    assert portal.post("/pilots/actions/", body).status_code == HTTPStatus.NOT_FOUND
+
+
+def test_lines_of_the_log_are_found_on_the_page(manager: Client, vo: VO) -> None:
+    pilot = make_pilot(vo=vo)
+    text = "".join(f"line {number}\n" for number in range(2000))
+    logs.append(LogPart(offset=0, text=text), pilot_id=pilot.pk, now=NOW)
+    page = manager.get(f"{page_of(pilot)}?contains=LINE 17")
+    assert page.context["found"].matches == 111
+    assert "18: line 17" in text_of(page)
+    assert "0 lines contain" in text_of(manager.get(f"{page_of(pilot)}?contains=<b>"))

@@ -81,6 +81,7 @@ PAGES: Final = (
     Page(name="plots", address="/plots/"),
     Page(name="accounting", address="/accounting/?by=group&and_by=month"),
     Page(name="pilots", address="/pilots/", reader=Reader.OPERATOR),
+    Page(name="pilots-summary", address="/pilots/summary/", reader=Reader.OPERATOR),
     Page(name="pilot", address="/pilots/{pilot}/", reader=Reader.OPERATOR),
     Page(name="leases", address="/leases/", reader=Reader.OPERATOR),
     Page(name="account", address="/accounts/"),

@@ -52,7 +52,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "sites": Entry("resources", "list sites; of one, its batch queues"),
         "queues": Entry("resources", "list the task queues in which jobs wait"),
         "pools": Entry("resources", "list submit pools"),
-        "pilots": Entry("resources", "list pilots"),
+        "pilots": Entry("resources", "list pilots, or sum them up with their efficiency"),
         "shares": Entry("resources", "show the shares of groups, configured and delivered"),
         "accounting": Entry("accounting", "sum up jobs, CPU time and core hours by group, user, site, type or month"),
         "files": Entry("files", "list replicas, download them; upload files for jobs"),

@@ -8,6 +8,7 @@ from wms.jobs.api import (
     changes,
     eligible,
     failures,
+    pauses,
     replicas,
     sandboxes,
     submissions,
@@ -17,6 +18,7 @@ from wms.jobs.api import (
 
 urlpatterns: list[URLPattern] = [
     path("accounting/", accounting.AccountingView.as_view(), name="accounting"),
+    path("pause/", pauses.PauseOfAllView.as_view(), name="pause"),
     path("jobs/summary/", views.JobSummaryView.as_view(), name="jobs-summary"),
     path("jobs/changes/", changes.JobChangesView.as_view(), name="jobs-changes"),
     path("jobs/failures/", failures.JobFailuresView.as_view(), name="jobs-failures"),

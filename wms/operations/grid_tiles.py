@@ -122,12 +122,12 @@ def limits_tile() -> Tile:
 
 def pauses_tile(*, now: datetime) -> Tile:
     """Return the tile of the VOs for which matching is paused."""
-    paused = list(VO.objects.filter(paused_until__gt=now).order_by("paused_until", "name"))
+    paused = list(VO.objects.paused_after(now).order_by("name"))
     return Tile(
         name="Pauses",
         is_well=not paused,
         text=f"{counted(len(paused), 'VO')} paused" if paused else "no VO is paused",
-        to_do="It ends by itself; remove it at the VO when its jobs may run." if paused else "",
+        to_do="It ends by itself; end it earlier when the jobs may run." if paused else "",
         lines=shown([vo.why_paused(now) for vo in paused]),
         url_name="admin:accounts_vo_changelist",
     )

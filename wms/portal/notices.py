@@ -126,7 +126,7 @@ def _of_pauses(vo_ids: frozenset[int]) -> Sequence[Notice]:
     if not vo_ids:
         return ()
     configured, now = revisions.last_change(*revisions.configuration()), current_time()
-    paused = _paused.get(configured, lambda: list(VO.objects.exclude(paused_until=None).order_by("name")))
+    paused = _paused.get(configured, lambda: list(VO.objects.paused_after(now).order_by("name")))
     reasons = [vo.why_paused(now) for vo in paused if vo.pk in vo_ids]
     return [
         Notice(kind=NoticeKind.WARNING, text=f"{capfirst(why)}. Jobs wait until then; those that run go on.")

@@ -29,6 +29,11 @@ PAGE_PARAMETERS = ("before", "after")
 LARGEST_ID = 2**63 - 1
 
 
+def is_id(text: str) -> bool:
+    """Return whether a text of a form is an id that PostgreSQL can have."""
+    return text.isascii() and text.isdecimal() and len(text) < 19
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """One entry of the navigation."""
@@ -122,8 +127,13 @@ def show(
 
 def form_context(form: BaseForm, chosen: QueryDict) -> dict[str, object]:
     """Return the form above a report and what is chosen in it, as the heads of pages show them."""
-    query = urlencode({name: value for name in form.fields if (value := chosen.get(name))})
+    query = query_of(form, chosen)
     return {"form": form, "query": query, "is_narrowed": bool(query)}
+
+
+def query_of(form: BaseForm, chosen: QueryDict) -> str:
+    """Return the query string of what is chosen in a form; empty: nothing."""
+    return urlencode({name: value for name in form.fields if (value := chosen.get(name))})
 
 
 def header_of(user: User) -> Header:

@@ -240,7 +240,10 @@ class Comparison:
         causes = [Cause(Ground.BAN, why)] if why else []
         if "throttle" in failed:
             causes.append(Cause(Ground.THROTTLE, WORDS["throttle"].offers(offer)))
-        causes += [Cause(Ground.LIMIT, scope.words) for scope in offer.full_limits]
+        causes += [
+            Cause(Ground.CLOSING_LIMIT if scope.is_closing else Ground.LIMIT, scope.words)
+            for scope in offer.full_limits
+        ]
         unmet = judge.unmet(offer)
         causes += [*(Cause(Ground.CONDITION, name) for name in unmet), *held_back]
         return ComparedPlace(queue=queue, offer=offer, failed=failed, nodes=nodes, causes=tuple(causes), unmet=unmet)

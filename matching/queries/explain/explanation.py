@@ -298,7 +298,8 @@ class _Explainer:
 def _closings(places: Iterable[ComparedPlace]) -> Sequence[Cause]:
     """Return the limits and throttles that hold the job back where it would fit otherwise, each once."""
     closing = (cause for place in places if place.is_only_closed for cause in place.causes)
-    return tuple(dict.fromkeys(cause for cause in closing if cause.ground in {Ground.THROTTLE, Ground.LIMIT}))
+    grounds = {Ground.THROTTLE, Ground.LIMIT, Ground.CLOSING_LIMIT}
+    return tuple(dict.fromkeys(cause for cause in closing if cause.ground in grounds))
 
 
 def _rank(snapshot: Snapshot, row: int, vo: VO, *, may_be_drawn: bool) -> QueueRank:

@@ -35,8 +35,8 @@ from wms.kernel.memo import BriefMemo, CachedLookups, state_of
 MOST_EXAMINED: Final = 20
 #: Comparisons of a task queue with a queue in one call; the next calls examine the others.
 MOST_COMPARED: Final = 4_000
-#: Causes that pass within minutes: no warning is given for them.
-_PASSING: Final = frozenset({Ground.THROTTLE, Ground.LIMIT, Ground.DELAY})
+#: Causes that pass within minutes, and limits, which managers have set: no warning is given for them.
+_PASSING: Final = frozenset({Ground.THROTTLE, Ground.LIMIT, Ground.CLOSING_LIMIT, Ground.DELAY})
 #: Headlines with which no pilot gets the job until somebody changes something.
 _LASTING: Final = frozenset(
     {HeadlineKind.NEVER_DRAWN, HeadlineKind.NO_QUEUES, HeadlineKind.MISMATCH, HeadlineKind.CLOSED}

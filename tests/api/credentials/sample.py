@@ -129,6 +129,7 @@ class SampleData:
             "site-throttle": {"policy": "level0", "max_submitting_jobs": 50},
             "group-priority": {"priority": 6000, "reason": "more simulation"},
             "vo-pause": {"for_s": 3600, "reason": "storage is moved"},
+            "pause": {"for_s": 3600, "reason": "network is moved"},
             "limits": {"vo": self.vo.name, "job_type": "User", "running": 5},
             "limit": {"cpu_s_per_day": 10**9 + 1},
             "pilots-bulk": {"action": "drain", "ids": [self.pilot.pk], "reason": "kernel update"},

@@ -191,14 +191,16 @@ def test_shares_need_the_same_queries_for_one_group_and_ten(
         shares(client)
 
 
-def test_who_used_a_share_is_named_to_those_who_may_see_the_jobs(sample: SampleData, client_of: Clients) -> None:
-    other = make_user(username="other", groups=[sample.prod])
+def test_who_used_a_share_is_named_to_those_who_may_see_the_jobs(
+    sample: SampleData, user_group: Group, client_of: Clients
+) -> None:
+    other = make_user(username="other", groups=[user_group])
     hour = Width.HOUR.begin_of(database_now())
     for user, wall_s in ((sample.alice, 3600.0), (other, 7200.0)):
-        make_bucket(owner=user, group=sample.prod, begun_at=hour, wall_s=wall_s)
+        make_bucket(owner=user, group=user_group, begun_at=hour, wall_s=wall_s)
 
     def used_by(user: User) -> list[dict[str, object]]:
-        used: list[dict[str, object]] = shares(client_of(user), sample.prod.name)["delivered"]["day"]["used_by"]
+        used: list[dict[str, object]] = shares(client_of(user), user_group.name)["delivered"]["day"]["used_by"]
         return used
 
     mine = {"user": "alice", "core_hours": 1.0}

@@ -148,3 +148,24 @@ def test_batch_system_output_is_readable(client: Client) -> None:
     logs.keep_output("two\n", pilot_id=pilot.pk, now=NOW)
     answer = client.get(address(pilot), headers=bearer(make_token(make_user(operator=True)))).json()
     assert (answer["text"], answer["batch_output"]) == ("one\n", "two\n")
+
+
+def test_lines_of_a_log_are_found_by_those_who_may_read_it(client: Client) -> None:
+    pilot = make_pilot()
+    logs.append(LogPart(offset=0, text="one\ntwo\n"), pilot_id=pilot.pk, now=NOW)
+    operator = bearer(make_token(make_user(operator=True)))
+    seen = client.get(address(pilot), {"contains": "TWO"}, headers=operator).json()
+    assert (seen["text"], seen["found"]["matches"]) == ("", 1)
+    assert {"number": 2, "text": "two", "is_match": True} in seen["found"]["lines"]
+    assert "found" not in client.get(address(pilot), headers=operator).json()
+    assert client.get(address(pilot), {"contains": ""}, headers=operator).status_code == 400
+    assert client.get(address(pilot), {"contains": "x" * 201}, headers=operator).status_code == 400
+    other = bearer(make_token(make_user()))
+    assert client.get(address(pilot), {"contains": "two"}, headers=other).status_code == 404
+
+
+def test_lines_are_found_in_what_a_batch_system_kept(client: Client) -> None:
+    pilot = make_pilot()
+    logs.keep_output("slurmstepd: error\n", pilot_id=pilot.pk, now=NOW)
+    operator = bearer(make_token(make_user(operator=True)))
+    assert client.get(address(pilot), {"contains": "error"}, headers=operator).json()["found"]["matches"] == 1

@@ -3,8 +3,10 @@
 from datetime import UTC, datetime
 
 import pytest
+from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
+from pilots.models import Pilot
 from tests.end_to_end.cli.conftest import SampleData, Wms, WmsOf
 from tests.factories import make_bucket, make_group, make_job, make_pilot, make_submission
 from wms.accounts.models import ApiToken
@@ -91,6 +93,10 @@ def test_pools_pilots_and_shares_are_shown(sample: SampleData, wms: Wms, wms_of:
     assert row[0] == str(pilot.pk)
     assert row[2:5] == ["LCG.CERN.ch", "ce01", "grid"]
     assert wms_of(sample.bob)("pilots", "--host", "elsewhere").out == ""
+    Pilot.objects.update(submitted_at=timezone.now())
+    summary = wms_of(sample.bob)("pilots", "--summary").rows
+    assert [row[:3] for row in summary] == [["LCG.CERN.ch", "ce01", "1"], ["total", "", "1"]]
+    assert wms_of(sample.bob)("pilots", "--summary", "--host", "elsewhere").code == 2
     (share,) = wms("shares").rows
     assert share[:2] == ["lhcb_user", "lhcb"]
     assert share[3] == "100.0%"

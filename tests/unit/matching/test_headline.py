@@ -15,6 +15,7 @@ OTHER_BAN = Cause(Ground.BAN, "site B is banned")
 THROTTLE = Cause(Ground.THROTTLE, "the throttle of A is closed")
 LIMIT = Cause(Ground.LIMIT, "at most 0 jobs")
 OTHER_LIMIT = Cause(Ground.LIMIT, "at most 1 job")
+CLOSING = Cause(Ground.CLOSING_LIMIT, "at most 0 jobs of the VO")
 OWNER = Cause(Ground.OWNER, "suspended")
 PRIORITY = Cause(Ground.PRIORITY, "priority 0")
 DELAY = Cause(Ground.DELAY, "until 12:00")
@@ -48,6 +49,12 @@ def parts_of(found: Headline) -> tuple[HeadlineKind, list[tuple[Cause, int]], in
         ([(MEMORY, PLATFORM)] * 2, HeadlineKind.MISMATCH, [(MEMORY, 2), (PLATFORM, 2)], 2),
         ([(MEMORY, PLATFORM), (MEMORY,)], HeadlineKind.MISMATCH, [(MEMORY, 2)], 2),
         ([(MEMORY,)] * 99 + [(PLATFORM, BAN)], HeadlineKind.MISMATCH, [(MEMORY, 99), (PLATFORM, 1)], 100),
+        # A limit that closes the whole VO is named first, and also where conditions exclude every queue.
+        ([(THROTTLE, CLOSING), (THROTTLE, CLOSING)], HeadlineKind.CLOSED, [(CLOSING, 2), (THROTTLE, 2)], 2),
+        ([(THROTTLE,), (THROTTLE, CLOSING)], HeadlineKind.CLOSED, [(THROTTLE, 2)], 2),
+        ([(MEMORY, CLOSING), (PLATFORM, CLOSING)], HeadlineKind.CLOSED, [(CLOSING, 2)], 2),
+        ([(MEMORY,), (PLATFORM, CLOSING)], HeadlineKind.MISMATCH, [(MEMORY, 1), (PLATFORM, 1)], 2),
+        ([(CLOSING,), ()], HeadlineKind.COMPETES, [], 1),
         ([], HeadlineKind.NO_QUEUES, [], 0),
     ],
 )

@@ -5,8 +5,11 @@ from hypothesis import strategies as st
 
 from pilots.domain.logs import (
     HEAD_LENGTH,
+    LONGEST_LINE,
+    MOST_FOUND,
     TAIL_LENGTH,
     LogPart,
+    find,
     joined,
     left_out_of,
     new_part_of,
@@ -63,3 +66,28 @@ def test_the_newest_lines_are_whole() -> None:
     assert newest_of("two\nthree\n", most=8, received=1014) == "[… 1,008 characters left out …]\nthree\n"
     assert newest_of("x" * 100, most=10, received=100) == "[… 90 characters left out …]\n" + "x" * 10
     assert newest_of("x" * 100 + "\n", most=10, received=101) == "[… 91 characters left out …]\n" + "x" * 9 + "\n"
+
+
+def test_lines_are_found_as_text_in_any_letter_case_with_the_lines_around_them() -> None:
+    found = find("one\ntwo\nthree\nCVMFS (is) gone\nfive\nsix\nseven\ncvmfs is not\n", "cvmfs (IS)")
+    assert found.matches == 1
+    assert [(line.number, line.text, line.is_match) for line in found.lines] == [
+        (2, "two", False),
+        (3, "three", False),
+        (4, "CVMFS (is) gone", True),
+        (5, "five", False),
+        (6, "six", False),
+    ]
+    assert find("one\n", ".").matches == 0
+
+
+def test_the_first_lines_found_are_shown_and_all_are_counted() -> None:
+    found = find("x\n" * (MOST_FOUND + 50), "x")
+    assert (found.matches, found.has_more) == (MOST_FOUND + 50, True)
+    assert len(found.lines) == MOST_FOUND + 2
+
+
+def test_of_a_long_line_the_part_with_the_words_is_shown() -> None:
+    (line,) = find("a" * 10_000 + "needle" + "b" * 10_000, "needle").lines
+    assert "needle" in line.text
+    assert len(line.text) == LONGEST_LINE + 2

@@ -38,6 +38,11 @@ class PauseOut(serializers.Serializer[Any]):
     paused = serializers.BooleanField(help_text="Whether its jobs are not matched now.")
     until = serializers.DateTimeField(allow_null=True, help_text="End of the pause, or of the last one; null: none.")
     reason = serializers.CharField(help_text="Its reason; may be empty.")
+    all_until = serializers.DateTimeField(
+        allow_null=True,
+        help_text="End of the pause of all VOs, or of the last one, which is beside its own; null: none.",
+    )
+    all_reason = serializers.CharField(help_text="Its reason; may be empty.")
 
 
 class PauseView(APIView):
@@ -94,4 +99,5 @@ def _vo(request: Request, name: str) -> VO:
 
 def _answer(vo: VO) -> dict[str, object]:
     values = {"vo": vo.name, "paused": bool(vo.why_paused(current_time())), "until": vo.paused_until}
-    return dict(PauseOut({**values, "reason": vo.pause_reason}).data)
+    of_all = {"all_until": vo.all_paused_until, "all_reason": vo.all_pause_reason}
+    return dict(PauseOut({**values, "reason": vo.pause_reason, **of_all}).data)

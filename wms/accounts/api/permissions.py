@@ -34,8 +34,18 @@ class IsManager(BasePermission):
         return isinstance(request.user, User) and queries.is_manager(request.user)
 
 
+class IsOperator(BasePermission):
+    """Operators."""
+
+    message = "Only operators may do this."
+
+    def has_permission(self, request: Request, _view: "APIView") -> bool:
+        """Return whether the caller is an operator."""
+        return isinstance(request.user, User) and request.user.is_operator
+
+
 def user_of(request: Request) -> User:
-    """Return the calling user, in a view with IsUser or IsManager.
+    """Return the calling user, in a view with IsUser, IsManager or IsOperator.
 
     Raises:
         NotAuthenticated: the caller is no user, which only a view without these permissions allows.

@@ -37,6 +37,10 @@ def concerned_vo_ids(row: object) -> tuple[int, ...] | None:
 class VOQuerySet(models.QuerySet["VO"]):
     """VOs by visibility and management."""
 
+    def paused_after(self, moment: datetime) -> Self:
+        """Return the VOs with a pause that ends after *moment*, of their own or of all."""
+        return self.filter(Q(paused_until__gt=moment) | Q(all_paused_until__gt=moment))
+
     def visible_to(self, actor: "User") -> Self:
         """Return the VOs of the actor's groups and those the actor manages; all for an operator."""
         if actor.is_operator:
@@ -104,6 +108,17 @@ class VO(models.Model):
     pause_reason = models.CharField(
         "reason of the pause", max_length=200, blank=True, help_text="Shown to everybody whose jobs wait."
     )
+    all_paused_until = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="End of the pause of all VOs, which is beside the VO's own."
+    )
+    all_pause_reason = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="Reason of the pause of all VOs.",
+    )
     keep_done_days = _age("Done")
     keep_failed_days = _age("Failed")
     keep_killed_days = _age("Killed")
@@ -135,11 +150,14 @@ class VO(models.Model):
 
     def why_paused(self, now: datetime) -> str:
         """Return why no jobs of the VO are matched at *now*, as a part of a sentence; empty: they are."""
-        if self.paused_until is None or self.paused_until <= now:
+        pauses = ((self.paused_until, self.pause_reason), (self.all_paused_until, self.all_pause_reason))
+        in_force = [(until, reason) for until, reason in pauses if until is not None and until > now]
+        if not in_force:
             return ""
-        until = f"{self.paused_until:%Y-%m-%d %H:%M %Z}"
+        # The one that ends last: until then they wait.
+        until, reason = max(in_force)
         # A part of other sentences, which add their own full stop.
-        return f"matching for {self} is paused until {until}: {self.pause_reason.rstrip(' .')}"
+        return f"matching for {self} is paused until {until:%Y-%m-%d %H:%M %Z}: {reason.rstrip(' .')}"
 
     def setup_among(self, *names: str) -> str | None:
         """Return the first of these setups that the VO has; None: it has none of them."""

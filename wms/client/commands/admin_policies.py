@@ -270,33 +270,42 @@ def _facts_of(throttle: Record) -> Facts:
 
 
 def _configure_pause(parser: ArgumentParser) -> None:
-    parser.add_argument("vo", metavar="VO", help="name of the VO")
+    parser.add_argument("vo", nargs="?", metavar="VO", help="name of the VO; or --all")
+    parser.add_argument("--all", action="store_true", help="of all VOs at once, beside pauses of their own; operators")
     add_reason(parser, required=False)
     add_end(parser)
     parser.add_argument("--end", action="store_true", help="let matching go on")
 
 
 def _pause(options: Namespace, session: CommandSession) -> CommandOutput:
-    address, end = address_of("vos", options.vo, "pause"), end_in(options)
+    if options.all == (options.vo is not None):
+        raise WrongUsageError("Name the VO, or give --all for all of them; one of the two.")
+    address = address_of("pause") if options.all else address_of("vos", options.vo, "pause")
+    end, whose = end_in(options), "all VOs" if options.all else plain(options.vo)
     if options.end and (end or options.because is not None):
-        raise WrongUsageError("Pause a VO, or end its pause by --end; not both.")
+        raise WrongUsageError("Pause matching, or end a pause by --end; not both.")
     if options.end:
         if options.dry_run:
             session.server.get(address, expects="paused")  # refused, if there is no such VO
         else:
             session.server.delete(address)
-        sentence = f"Matching for {plain(options.vo)} goes on."
+        sentence = f"Matching for {whose} goes on{_OWN_PAUSES if options.all else ''}."
         return CommandOutput({"vo": options.vo, "paused": False}, [tried(options, sentence)])
     if not end and options.because is None:
         pause = session.server.get(address, expects="paused")
-        facts = [(name, pause[name]) for name in ("vo", "reason", "until")]
+        facts = [(name, value) for name, value in pause.items() if name not in {"paused", "changed"}]
         return CommandOutput(pause, [Facts([("status", "paused" if pause["paused"] else "active"), *facts])])
     if not end or options.because is None:
         raise WrongUsageError("A pause has a reason and an end: give --because, and --for or --until.")
     body = {**end, "reason": options.because, "dry_run": options.dry_run}
     pause = session.server.put(address, body, expects="paused")
-    sentence = f"Matching for {plain(pause['vo'])} is paused until {moment(pause['until'])}; running jobs go on."
-    return CommandOutput(pause, [tried(options, sentence)])
+    sentence = f"Matching for {whose} is paused until {moment(pause['until'])}; running jobs go on."
+    numbers = f"{plain(pause['waiting_jobs'])} jobs wait, {plain(pause['running_jobs'])} run." if options.all else ""
+    return CommandOutput(pause, [" ".join(filter(None, [tried(options, sentence), numbers]))])
+
+
+#: What the end of a pause of all VOs leaves.
+_OWN_PAUSES = ", but where a VO has a pause of its own"
 
 
 ACTIONS: Mapping[str, AdminAction] = {
@@ -306,5 +315,5 @@ ACTIONS: Mapping[str, AdminAction] = {
     "priority": AdminAction("show the shares of a VO's groups, or change that of one", _configure_priority, _priority),
     "limit": AdminAction("list limits with their room; add, change or delete one", _configure_limit, _limit),
     "throttle": AdminAction("show the throttle of a site, or change it", _configure_throttle, _throttle),
-    "pause": AdminAction("pause matching for a VO, or let it go on", _configure_pause, _pause),
+    "pause": AdminAction("pause matching for a VO or for all, or let it go on", _configure_pause, _pause),
 }

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
 from ..connection import Record
-from ..errors import ServerRefusedError
+from ..errors import ServerRefusedError, WrongUsageError
 from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from ..wire.protocol import API_V1
+from .arguments import whole_number
 from .command import Command, CommandOutput, CommandSession
 from .jobs import add_limit, rows_within
 
@@ -57,6 +58,20 @@ _PILOTS = (
     TableColumn("SUBMITTED", ColumnKind.MOMENT, importance=4),
     TableColumn("LAST SEEN", ColumnKind.MOMENT, importance=4),
     TableColumn("REASON", importance=1),
+)
+_SUMMARY = (
+    TableColumn("SITE", importance=8),
+    TableColumn("CE", importance=8),
+    TableColumn("SUBMITTED", ColumnKind.NUMBER, importance=7),
+    TableColumn("WAITING", ColumnKind.NUMBER, importance=5),
+    TableColumn("STALLED", ColumnKind.NUMBER, importance=2),
+    TableColumn("RUNNING", ColumnKind.NUMBER, importance=6),
+    TableColumn("DONE", ColumnKind.NUMBER, importance=4),
+    TableColumn("ABORTED", ColumnKind.NUMBER, importance=3),
+    TableColumn("FAILED", ColumnKind.NUMBER, importance=5),
+    TableColumn("LOST", ColumnKind.NUMBER, importance=3),
+    TableColumn("JOBS", ColumnKind.NUMBER, importance=4),
+    TableColumn("EFFICIENCY", ColumnKind.NUMBER, importance=7),
 )
 _SHARES = (
     TableColumn("GROUP", importance=9),
@@ -197,16 +212,40 @@ def _configure_pilots(parser: ArgumentParser) -> None:
     parser.add_argument("--queue", metavar="QUEUE", help="of this batch queue")
     parser.add_argument("--host", metavar="HOST", help="on this host")
     add_limit(parser, what="pilots")
+    parser.add_argument("--summary", action="store_true", help="sum up the pilots of a time by site and CE; managers")
+    parser.add_argument("--hours", type=whole_number, metavar="N", help="submitted in the last N hours; default 24")
 
 
 def _pilots(options: Namespace, session: CommandSession) -> CommandOutput:
     given = {name: getattr(options, name) for name in ("status", "site", "ce", "queue", "host")}
     query = {name: value for name, value in given.items() if value is not None}
+    if options.summary:
+        if query:
+            raise WrongUsageError("--summary is of all pilots that you may see; leave the filters out.")
+        return _summary(options, session)
+    if options.hours is not None:
+        raise WrongUsageError("--hours is the time of --summary; give both.")
     found, notes = rows_within(session, "pilots/", query=query, limit=options.limit)
     names = ("id", "status", "site", "ce", "queue", "host", "submitted_at", "last_seen_at", "status_reason")
     rows = [[pilot[name] for name in names] for pilot in found]
     empty = "No pilot matches. Managers see those of their VOs, others their private ones."
     return CommandOutput(found, [Table(_PILOTS, rows, empty=empty), *notes])
+
+
+def _summary(options: Namespace, session: CommandSession) -> CommandOutput:
+    query = {"group_by": "site,ce", **({} if options.hours is None else {"hours": str(options.hours)})}
+    summary = session.server.get(f"{API_V1}pilots/summary/", query=query, expects="total")
+    counts = ("submitted", "waiting", "stalled", "running", "done", "aborted", "failed", "lost", "jobs")
+    rows = [
+        [each["values"]["site"], each["values"]["ce"], *(each[name] for name in counts), _percent(each["efficiency"])]
+        for each in summary["results"]
+    ]
+    if rows:
+        total = summary["total"]
+        rows.append(["total", "", *(total[name] for name in counts), _percent(total["efficiency"])])
+    empty = "No pilot of your VOs was submitted in this time."
+    note = Note("EFFICIENCY: the part that got a job, of the pilots that have ended or got one.")
+    return CommandOutput(summary, [Table(_SUMMARY, rows, empty=empty), *([note] if rows else [])])
 
 
 # ---- shares ----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from django.conf import settings
-from django.db.models import Q, Sum
+from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from wms.accounts.models import Group, User
@@ -48,7 +48,12 @@ def waiting_jobs_of(owner: User) -> int:
 def leased_and_waiting(owners: Collection[User], *, seen_by: User) -> tuple[int, int]:
     """Return the numbers of jobs of *owners* that pilots hold, and that wait, among those that *seen_by* sees."""
     theirs = CurrentJobCount.objects.visible_to(seen_by).filter(owner__in=[owner.pk for owner in owners])
-    sums = theirs.aggregate(
+    return sums_of_leased_and_waiting(theirs)
+
+
+def sums_of_leased_and_waiting(counts: QuerySet[CurrentJobCount]) -> tuple[int, int]:
+    """Return the numbers of jobs that pilots hold, and that wait, are held or checked."""
+    sums = counts.aggregate(
         leased=Sum("jobs", filter=Q(status__in=LEASED)), waiting=Sum("jobs", filter=Q(status__in=WAITING))
     )
     return int(sums["leased"] or 0), int(sums["waiting"] or 0)

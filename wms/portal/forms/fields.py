@@ -6,6 +6,7 @@ from typing import Final
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
+from wms.kernel.names import composed, is_one_line
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 from wms.portal.forms.quantities import DURATION, SIZE, QuantityField
 from wms.wire.amounts import Amount
@@ -29,6 +30,17 @@ class Names(forms.CharField):
     def clean(self, value: object) -> list[str]:
         """Return the names in their order."""
         return [name for part in str(super().clean(value)).replace(",", "\n").splitlines() if (name := part.strip())]
+
+
+class ReasonField(forms.CharField):
+    """A reason that people are shown: one line."""
+
+    def clean(self, value: object) -> str:
+        """Return the reason in NFC."""
+        reason = composed(str(super().clean(value)))
+        if not is_one_line(reason):
+            raise forms.ValidationError("Write one line, without control characters.")
+        return reason
 
 
 class CountField(forms.IntegerField):

@@ -7,8 +7,8 @@ from django import forms
 from django.utils.text import capfirst
 
 from resources.domain.enums import ResourceState
-from wms.kernel.names import composed, is_one_line
 from wms.kernel.time_texts import duration
+from wms.portal.forms.fields import ReasonField
 
 _DAY_S: Final = 86_400
 #: {seconds: words}; empty: no end.
@@ -30,17 +30,10 @@ class PlaceStateForm(forms.Form):
     queue = forms.CharField(required=False)
     state = forms.ChoiceField(choices=[(state, state) for state in ResourceState])
     #: The service decides whether it is needed, and how long it may be.
-    reason = forms.CharField(required=False)
+    reason = ReasonField(required=False)
     for_s = forms.ChoiceField(choices=DURATIONS, required=False)
     #: Whether the page of the place is shown next, and not that of its site.
     stay = forms.BooleanField(required=False)
-
-    def clean_reason(self) -> str:
-        """Return the reason in NFC."""
-        reason = composed(self.cleaned_data["reason"])
-        if not is_one_line(reason):
-            raise forms.ValidationError("Write one line, without control characters.")
-        return reason
 
     def state_and_end(self, *, now: datetime) -> tuple[ResourceState, datetime | None]:
         """Return the state of a valid form, and its end; None: none, as always of active."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
@@ -11,16 +12,17 @@ from django.urls import reverse
 
 from matching.queries.shares import GroupPortion
 from matching.queries.unmatched_counts import WaitReason
-from matching.queries.vo_standing import VOStanding
+from matching.queries.vo_standing import Hold, HoldKind, VOStanding
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.portal.presentation.pauses import PauseChoice, pause_choice
 from wms.portal.presentation.statuses import Segment, badge_of, icon_of
 from wms.portal.presentation.submission import StatusChip, segments_of
 from wms.portal.search import query_of
 
 #: Reasons of held jobs that are listed.
 _MOST_REASONS: Final = 5
-#: Sentences on what holds a VO back.
+#: Sentences on what holds a VO back that are shown at once.
 _MOST_HOLDS: Final = 10
 _WAITING_FOR: Final[Mapping[WaitReason, str]] = MappingProxyType(
     {
@@ -51,15 +53,25 @@ class WaitingRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HoldRow:
+    """One thing that stops jobs, with the page where it can be looked at; empty: none."""
+
+    text: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VOView:
     """A VO that the reader manages: what holds it back, and what its jobs wait for."""
 
     name: str
-    holds: Sequence[str]
-    holds_beyond: int
+    holds: Sequence[HoldRow]
+    #: Those that are shown on demand.
+    more_holds: Sequence[HoldRow]
     waiting: Sequence[WaitingRow]
     #: The page that explains why they wait.
     why_url: str
+    pause: PauseChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +118,35 @@ def strip_of(jobs: Mapping[str, int]) -> Strip:
     )
 
 
-def vo_view(standing: VOStanding) -> VOView:
-    """Return a VO as it is shown."""
-    name = standing.vo.name
+def vo_view(standing: VOStanding, *, may_administer: bool, now: datetime) -> VOView:
+    """Return a VO as it is shown; the administration has the pages of limits."""
+    vo, name = standing.vo, standing.vo.name
+    urls = [_url_of(hold, vo=name, may_administer=may_administer) for hold in standing.holds]
+    holds = [HoldRow(text=hold.text, url=url) for hold, url in zip(standing.holds, urls, strict=True)]
     return VOView(
         name=name,
-        holds=standing.holds[:_MOST_HOLDS],
-        holds_beyond=max(0, len(standing.holds) - _MOST_HOLDS),
+        holds=holds[:_MOST_HOLDS],
+        more_holds=holds[_MOST_HOLDS:],
         waiting=[WaitingRow(jobs=jobs, words=_WAITING_FOR[reason]) for reason, jobs in standing.waiting.items()],
         why_url=f"{reverse('portal:why')}?{urlencode({'q': f'vo:{name} owner:* status:waiting'})}",
+        pause=pause_choice(
+            name,
+            is_paused=vo.paused_until is not None and vo.paused_until > now,
+            url=reverse("portal:vo-pause", args=[name]),
+        ),
     )
+
+
+def _url_of(hold: Hold, *, vo: str, may_administer: bool) -> str:
+    if hold.kind is HoldKind.LIMIT and may_administer:
+        return reverse("admin:taskqueues_limit_change", args=[hold.what])
+    if hold.kind is HoldKind.NO_PILOTS:
+        return reverse("portal:pilots")
+    if hold.kind is HoldKind.SITE:
+        return reverse("portal:site", args=[hold.what])
+    if hold.kind is HoldKind.OWNER:
+        return f"{reverse('portal:jobs')}?{urlencode({'q': f'vo:{vo} owner:{hold.what} status:waiting'})}"
+    return ""
 
 
 def held_rows(reasons: Iterable[str]) -> list[HeldRow]:

@@ -15,7 +15,9 @@ from pilots.domain import node_report
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.queries import KeptLog, PilotOfJob
+from pilots.services.bulk import PilotAction
 from taskqueues.domain.conditions import CONDITIONS
+from wms.kernel.names import counted
 from wms.portal.presentation.statuses import Fact, Moment, badge_of
 
 #: {status: style of its badge}; the badge also shows the status as text.
@@ -52,6 +54,21 @@ class PilotRow:
     host: str
     submitted_at: datetime
     last_seen_at: datetime | None
+    #: Actions that are possible, with blanks between.
+    allows: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotQuestion:
+    """The question before pilots are drained or killed."""
+
+    action: str
+    #: Such as "Kill 12 pilots?".
+    question: str
+    button: str
+    effect: str
+    is_final: bool
+    pilots: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +138,32 @@ def row_of(pilot: Pilot) -> PilotRow:
         host=pilot.host_name,
         submitted_at=pilot.submitted_at,
         last_seen_at=pilot.last_seen_at,
+        allows="" if pilot.ended_at is not None else " ".join(PilotAction),
     )
+
+
+def question_of(action: PilotAction, *, pilots: int, jobs: int) -> PilotQuestion:
+    """Return the question before an action on living pilots that hold some jobs."""
+    phrase = f"{action.capitalize()} {counted(pilots, 'pilot')}"
+    if action is PilotAction.DRAIN:
+        effect = f"They get no further jobs, and end after the {counted(jobs, 'job')} that they have now."
+    else:
+        effect = f"They are ended in the batch system; the {counted(jobs, 'job')} that they have now wait again."
+    return PilotQuestion(
+        action=action,
+        question=f"{phrase}?",
+        button=phrase,
+        effect=effect,
+        is_final=action is PilotAction.KILL,
+        pilots=pilots,
+    )
+
+
+def result_of(action: PilotAction, *, pilots: int, changed: int) -> str:
+    """Return what was done to how many pilots."""
+    done = {PilotAction.DRAIN: "drained", PilotAction.KILL: "killed"}[action]
+    before = f"; {pilots - changed:,} were {done} before" if changed < pilots else ""
+    return f"{counted(changed, 'pilot')} {done}{before}."
 
 
 def pilot_view(pilot: Pilot, *, leases: LeasesOfPilot, log: KeptLog) -> PilotView:

@@ -23,7 +23,7 @@ from wms.kernel.clock import current_time
 from wms.kernel.errors import NotFoundError, WmsError
 from wms.kernel.handlers import bad_request
 from wms.portal.forms.filters import Asked, asked_in
-from wms.portal.pages import ROWS_PER_PAGE, show, signed_in
+from wms.portal.pages import ROWS_PER_PAGE, is_id, show, signed_in
 from wms.portal.presentation.confirmation import Confirmation, confirmation_of, refusals_of, success_of
 from wms.portal.presentation.job_list import DONE_WORDS, FINAL_ACTIONS
 
@@ -135,7 +135,7 @@ def act_on_jobs(request: HttpRequest) -> HttpResponse:
 def _is_confirmed(request: HttpRequest, question: Confirmation) -> bool:
     """Return whether the question was answered, and for about as many jobs as there are now."""
     shown = request.POST.get("shown", "")
-    if "confirmed" not in request.POST or not _is_id(shown):
+    if "confirmed" not in request.POST or not is_id(shown):
         return False
     if question.total <= int(shown) * (1 + _GROWTH):
         return True
@@ -181,10 +181,6 @@ def _selection(request: HttpRequest) -> Selection:
 
 def _ids(request: HttpRequest) -> frozenset[int]:
     texts = request.POST.getlist("ids")
-    if len(texts) > ROWS_PER_PAGE or not all(map(_is_id, texts)):
+    if len(texts) > ROWS_PER_PAGE or not all(map(is_id, texts)):
         raise BadRequest("The ids are not those of one page; select the jobs again.")
     return frozenset(map(int, texts))
-
-
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 19

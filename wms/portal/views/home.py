@@ -18,6 +18,7 @@ from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries import submissions
 from wms.jobs.queries.failures import failures
 from wms.jobs.queries.found_jobs import newest_in_status
+from wms.kernel.clock import current_time
 from wms.kernel.db import database_now
 from wms.kernel.memo import BriefMemo
 from wms.portal import revisions
@@ -76,7 +77,7 @@ def home(request: HttpRequest) -> HttpResponse:
     unmatched = unmatched_jobs_of(user, now=database_now()) if waits else []
     held = newest_in_status(user, JobStatus.HELD, at_most=MOST_HELD) if holds else None
     context = {
-        "vos": [vo_view(each) for each in _managed(user)],
+        "vos": [vo_view(each, may_administer=user.is_staff, now=current_time()) for each in _managed(user)],
         "strip": strip_of(jobs),
         "submissions": [row_of(each) for each in newest],
         "failed": failed,

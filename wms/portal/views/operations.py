@@ -6,17 +6,20 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from pilots.models import CEHealth
 from pilots.services import ce_cycle
 from pilots.tasks import serve_ce
+from wms.accounts.models import VO
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.operations.grid_tiles import failing_ces
 from wms.operations.tiles import Tiles, all_tiles
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
+from wms.portal.presentation.pauses import pause_choice
 
 
 def _refuse_others(request: HttpRequest) -> None:
@@ -43,7 +46,9 @@ def operations(request: HttpRequest) -> HttpResponse:
     """Show all tiles, those in trouble first."""
     tiles: Tiles = vars(request)["tiles"]
     in_trouble = sum(not tile.is_well for tile in (*tiles.tiles, *tiles.tasks))
-    return show(request, "portal/operations.html", {**tiles._asdict(), "in_trouble": in_trouble})
+    is_paused = VO.objects.filter(all_paused_until__gt=current_time()).exists()
+    pause = pause_choice("all VOs", is_paused=is_paused, url=reverse("portal:pause-all"))
+    return show(request, "portal/operations.html", {**tiles._asdict(), "in_trouble": in_trouble, "pause": pause})
 
 
 @login_required

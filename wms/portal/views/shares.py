@@ -46,7 +46,7 @@ def shares_page(request: HttpRequest) -> HttpResponse:
     beyond = groups.count() - MOST_GROUPS if len(shown) == MOST_GROUPS else 0
     context = {
         "shares": shares_view(group_standings(shown, by=user, now=now), beyond=beyond),
-        **(_of_vo(vo, user, now=now) | form_context(form, request.GET) if vo is not None else {}),
+        **({} if vo is None else {**_of_vo(vo, user, now=now), **form_context(form, request.GET)}),
     }
     return show(request, "portal/shares.html", context)
 

@@ -19,7 +19,7 @@ function show() {
   if (scope.checked) for (const box of boxes) box.checked = true;
   const selected = boxes.filter((box) => box.checked);
   all.hidden = false;
-  all.checked = selected.length === boxes.length;
+  all.checked = selected.length === boxes.length && boxes.length > 0;
   all.indeterminate = selected.length > 0 && !all.checked;
   const number = scope.checked ? null : selected.length;
   form.querySelector("#selected").textContent = number === null ? "All that match:" : `${figure.format(number)} selected:`;
