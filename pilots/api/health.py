@@ -23,7 +23,7 @@ from wms.accounts.domain import TokenScope
 from wms.accounts.models import User
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
-from wms.kernel.rest import ChangeIn, CursorPages, error_responses
+from wms.kernel.rest import CursorPages, ExplainedIn, error_responses
 from wms.kernel.rest.audience import Audience
 
 # ---- Health of computing elements ------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class AskAgainView(APIView):
         operation_id="ces_ask_again",
         summary="End the back-off of a computing element, and contact it now",
         tags=[Audience.MANAGERS],
-        request=ChangeIn,
+        request=ExplainedIn,
         responses={200: CEHealthOut, **error_responses(400, 401, 403, 404, 415, 429)},
     )
     def post(self, request: Request, site: str, ce: str) -> Response:
@@ -117,12 +117,12 @@ class AskAgainView(APIView):
 
         Administrators of the site may do this, managers at sites that serve only their VOs, and operators everywhere.
         """
-        values, user = ChangeIn.checked(request.data), user_of(request)
+        values, user = ExplainedIn.checked(request.data), user_of(request)
         row = get_object_or_404(Site.objects.visible_to(user), name=site)
         of_site = get_object_or_404(ComputingElement.objects.select_related("site"), site=row, name=ce)
         require_may_change(row, user)
         with transaction.atomic(durable=True):
-            ce_cycle.ask_again(CEHealth.objects.filter(ce=of_site), now=current_time())
+            ce_cycle.ask_again(CEHealth.objects.filter(ce=of_site), now=current_time(), reason=values["reason"])
             send_after_commit(serve_ce, ce_id=of_site.pk)
             answer = CEHealthOut(of_site).data
             transaction.set_rollback(values["dry_run"])
@@ -196,7 +196,7 @@ class LiftView(APIView):
         operation_id="black_holes_lift",
         summary="Let a host get jobs again; one that was lifted is answered as it is",
         tags=[Audience.MANAGERS],
-        request=ChangeIn,
+        request=ExplainedIn,
         responses={200: BlackHoleOut, **error_responses(400, 401, 403, 404, 415, 429)},
     )
     def post(self, request: Request, pk: int) -> Response:
@@ -204,11 +204,11 @@ class LiftView(APIView):
 
         Administrators of the site may do this, managers at sites that serve only their VOs, and operators everywhere.
         """
-        values, user, now = ChangeIn.checked(request.data), user_of(request), current_time()
+        values, user, now = ExplainedIn.checked(request.data), user_of(request), current_time()
         black_hole = get_object_or_404(_black_holes(user), pk=pk)
         require_may_change(black_hole.site, user)
         with transaction.atomic(durable=True):
-            exclusions.lift(BlackHole.objects.filter(pk=pk), by=str(user), now=now)
+            exclusions.lift(BlackHole.objects.filter(pk=pk), by=str(user), now=now, reason=values["reason"])
             answer = BlackHoleOut(_black_holes(user).get(pk=pk)).data
             transaction.set_rollback(values["dry_run"])
         return Response(answer)

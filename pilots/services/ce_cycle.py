@@ -25,6 +25,9 @@ from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
 from pilots.services.status_agent import check_pilots, note_silence
 from resources.models import ComputingElement
+from resources.services.states import full_name
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.security_log import record
 from wms.kernel.clock import current_time
 from wms.kernel.db import is_database_away
 from wms.kernel.life import LifeEvent, tell
@@ -65,12 +68,18 @@ def serve(ce_id: int, *, clock: Clock = current_time) -> None:
 
 
 @transaction.atomic
-def ask_again(rows: QuerySet[CEHealth], *, now: datetime) -> Sequence[int]:
+def ask_again(rows: QuerySet[CEHealth], *, now: datetime, reason: str = "") -> Sequence[int]:
     """End the back-off of computing elements and return their ids; their numbers of failures stay.
 
-    Pilots submitted before *now* no longer count as their failures, or the next round would set the same pause.
+    Pilots submitted before *now* no longer count as their failures, or the next round would set the same pause. It is
+    in the history of each computing element, with the reason.
     """
-    ce_ids = list(rows.order_by("pk").values_list("pk", flat=True))
+    found = list(rows.order_by("pk").select_related("ce__site"))
+    ce_ids = [each.pk for each in found]
+    for each in found:
+        changes = {"health": "contacted again", **({"reason": reason} if reason else {})}
+        kind = SecurityEventKind.CONFIGURATION_CHANGED
+        record(kind, target=full_name(each.ce), row=each.ce, what="changed", changes=changes)
     CEHealth.objects.filter(pk__in=ce_ids).update(ask_after=None, send_after=None, stalls="", judged_from=now)
     return ce_ids
 

@@ -89,9 +89,9 @@ def shut(black_hole: BlackHole) -> bool:
 
 
 @transaction.atomic
-def lift(rows: QuerySet[BlackHole], *, by: str, now: datetime) -> int:
-    """Lift the black holes; return how many were in force."""
-    return _lift(BlackHole.objects.filter(pk__in=rows.values("pk")), by=by, now=now)
+def lift(rows: QuerySet[BlackHole], *, by: str, now: datetime, reason: str = "") -> int:
+    """Lift the black holes; return how many were in force. Each is in the history of its site, with the reason."""
+    return _lift(BlackHole.objects.filter(pk__in=rows.values("pk")), by=by, now=now, reason=reason)
 
 
 @transaction.atomic(durable=True)
@@ -138,10 +138,14 @@ def drain(pilots: QuerySet[Pilot], *, reason: str, now: datetime) -> int:
         How many pilots this call drained.
     """
     drained = 0
-    for pilot_id in _living(pilots):
+    living = _living(pilots)
+    rows_of = Pilot.objects.in_bulk(living)
+    for pilot_id in living:
         rows = Pilot.objects.filter(pk=pilot_id, ended_at=None, drained_at=None)
         if rows.update(drained_at=now, drain_reason=reason[:_REASON_LENGTH]):
             drained += 1
+            kind = SecurityEventKind.PILOT_DRAINED
+            record(kind, target=f"pilot {pilot_id}", row=rows_of[pilot_id], reason=reason)
             logger.info("pilot.drained", extra={"pilot_id": pilot_id, "reason": reason})
     return drained
 
@@ -157,7 +161,7 @@ def revoke(pilots: QuerySet[Pilot], *, by: str, now: datetime) -> RevokedPilots:
             revoked += 1
             pilot = Pilot.objects.select_related("queue").get(pk=pilot_id)
             ce_ids.add(pilot.queue.ce_id if pilot.queue else None)
-            record(SecurityEventKind.PILOT_REVOKED, target=f"pilot {pilot_id}", row=pilot)
+            record(SecurityEventKind.PILOT_REVOKED, target=f"pilot {pilot_id}", row=pilot, reason=f"revoked by {by}")
     return RevokedPilots(pilots=revoked, ce_ids=frozenset(ce_id for ce_id in ce_ids if ce_id is not None))
 
 
@@ -165,9 +169,14 @@ def _living(pilots: QuerySet[Pilot]) -> list[int]:
     return list(pilots.filter(ended_at=None).order_by("pk").values_list("pk", flat=True))
 
 
-def _lift(rows: QuerySet[BlackHole], *, by: str, now: datetime) -> int:
-    lifted = list(rows.filter(lifted_at=None).order_by("pk").select_for_update(of=("self",)))
+def _lift(rows: QuerySet[BlackHole], *, by: str, now: datetime, reason: str = "") -> int:
+    locked = rows.filter(lifted_at=None).order_by("pk").select_for_update(of=("self",))
+    lifted = list(locked.select_related("site"))
     for row in lifted:
+        if by:
+            changes = {"black_hole": f"{row.host_name}: lifted", **({"reason": reason} if reason else {})}
+            kind = SecurityEventKind.CONFIGURATION_CHANGED
+            record(kind, target=f"site {row.site}", row=row.site, what="changed", changes=changes)
         # Uses index: pilot_alive_at_queue
         marked = Pilot.objects.filter(ended_at=None, queue__ce__site=row.site_id, black_hole=row)
         for pilot_id in list(marked.order_by("pk").values_list("pk", flat=True)):

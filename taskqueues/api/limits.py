@@ -179,7 +179,7 @@ class LimitListView(GenericAPIView[Limit]):
             _require_right(limit, user, but=same)
             if same is not None:
                 return Response(_answer(same.pk))
-            save_limit(limit, confirmed=values["confirmed"], by=user)
+            save_limit(limit, confirmed=values["confirmed"], by=user, reason=values["reason"])
             answer = _answer(limit.pk)
             transaction.set_rollback(values["dry_run"])
         if values["dry_run"]:
@@ -219,7 +219,7 @@ class LimitView(APIView):
             for name in BOUNDS:
                 setattr(limit, name, values[name])
             _require_right(limit, user)
-            save_limit(limit, confirmed=values["confirmed"], by=user)
+            save_limit(limit, confirmed=values["confirmed"], by=user, reason=values["reason"])
             answer = _answer(limit.pk)
             transaction.set_rollback(values["dry_run"])
         return Response(answer)

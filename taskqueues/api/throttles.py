@@ -147,7 +147,7 @@ class SiteThrottleView(APIView):
         require_may_change(row, user)
         with transaction.atomic(durable=True):
             settings = {name: values[name] for name in COLUMNS}
-            set_throttle(row, settings=settings, confirmed=values["confirmed"], by=user)
+            set_throttle(row, settings=settings, confirmed=values["confirmed"], by=user, reason=values["reason"])
             answer = _answer(row)
             transaction.set_rollback(values["dry_run"])
         return Response(answer)

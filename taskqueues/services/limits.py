@@ -70,13 +70,14 @@ def lock_limits() -> None:
 
 
 @transaction_required
-def save_limit(limit: Limit, *, confirmed: Collection[str], by: User) -> None:
+def save_limit(limit: Limit, *, confirmed: Collection[str], by: User, reason: str = "") -> None:
     """Store a new limit, or other bounds of a stored one; the present bounds change nothing.
 
     Args:
         limit: without mistakes; looked at below ``lock_limits``.
         confirmed: sentences of consequences that are meant.
         by: the acting user.
+        reason: for the history; may be empty.
 
     Raises:
         NotFoundError: it has been deleted.
@@ -98,6 +99,8 @@ def save_limit(limit: Limit, *, confirmed: Collection[str], by: User) -> None:
     sentences = require_confirmed(of_stored_limits(Limit.objects.filter(pk=limit.pk))[limit.pk], confirmed)
     if sentences:
         changes["confirmed"] = [f"+{sentence}" for sentence in sentences]
+    if reason:
+        changes["reason"] = reason
     _log(limit, "added" if before is None else "changed", changes, by=by)
 
 

@@ -39,7 +39,9 @@ def consequences_of(site: Site) -> Sequence[Consequence]:
 
 
 @transaction_required
-def set_throttle(site: Site, *, settings: Mapping[str, object], confirmed: Collection[str], by: User) -> None:
+def set_throttle(
+    site: Site, *, settings: Mapping[str, object], confirmed: Collection[str], by: User, reason: str = ""
+) -> None:
     """Give a site other settings of its throttle, which apply to its last advertisement; *site* is updated too.
 
     Args:
@@ -47,6 +49,7 @@ def set_throttle(site: Site, *, settings: Mapping[str, object], confirmed: Colle
         settings: all of them, by the names of COLUMNS; the present ones change nothing.
         confirmed: sentences of consequences that are meant.
         by: the acting user.
+        reason: for the history; may be empty.
 
     Raises:
         ThrottleError: they are not valid.
@@ -70,5 +73,7 @@ def set_throttle(site: Site, *, settings: Mapping[str, object], confirmed: Colle
     recompute(site)
     if sentences:
         changes["confirmed"] = [f"+{sentence}" for sentence in sentences]
+    if reason:
+        changes["reason"] = reason
     kind = SecurityEventKind.CONFIGURATION_CHANGED
     record(kind, actor=by, target=full_name(site), row=site, what="changed", changes=changes)

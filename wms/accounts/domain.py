@@ -78,6 +78,7 @@ class SecurityEventKind(StrEnum):
     RESOURCE_STATE_CHANGED = "resource.state_changed"
     COMPUTING_ELEMENT_CHANGED = auto()
     STORAGE_ELEMENT_CHANGED = auto()
+    PILOT_DRAINED = auto()
     PILOT_REVOKED = auto()
     CONFIGURATION_APPLIED = auto()
     #: Any other row added, changed or deleted on an admin page.

@@ -235,7 +235,7 @@ def _about(event: ConfigurationChange, lines: Collection[str]) -> ConfigurationC
     changes = event.facts.get("changes")
     if isinstance(changes, Mapping) and isinstance(memberships := changes.get("memberships"), list):
         theirs = [line for line in memberships if line in lines]
-        event.facts = {"what": "changed", "changes": {"memberships": theirs}}
+        event.facts = {"what": "changed", "changes": {**changes, "memberships": theirs}}
     return event
 
 

@@ -16,7 +16,7 @@ from wms.accounts.domain import MAX_OPEN_INVITATIONS, TokenScope
 from wms.accounts.models import Invitation, Membership, User
 from wms.accounts.services.members import put_into_group, remove_from_group
 from wms.kernel.clock import current_time
-from wms.kernel.rest import ChangeIn, CursorPages, Name, StrictSerializer, error_responses
+from wms.kernel.rest import CursorPages, ExplainedIn, Name, StrictSerializer, error_responses
 from wms.kernel.rest.audience import Audience
 
 
@@ -126,7 +126,7 @@ class GroupMemberView(APIView):
         operation_id="groups_member_set",
         summary="Make a user a member of a group, or invite the name",
         tags=[Audience.MANAGERS],
-        request=ChangeIn,
+        request=ExplainedIn,
         responses={200: MemberStatusOut, **error_responses(400, 401, 403, 404, 409, 415, 429)},
     )
     def put(self, request: Request, name: str, username: str) -> Response:
@@ -135,10 +135,12 @@ class GroupMemberView(APIView):
         A manager makes members of those who are in the VO already, an operator of every user; others are invited. The
         answer is the same whether there is a user of an invited name or not.
         """
-        values, group = ChangeIn.checked(request.data), managed_group(request, name)
+        values, group = ExplainedIn.checked(request.data), managed_group(request, name)
         username = User.normalize_username(MemberNameIn.checked({"username": username})["username"])
         with transaction.atomic(durable=True):
-            is_member = put_into_group(group, username, by=user_of(request), now=current_time())
+            is_member = put_into_group(
+                group, username, by=user_of(request), now=current_time(), reason=values["reason"]
+            )
             transaction.set_rollback(values["dry_run"])
         return Response(MemberStatusOut({"username": username, "status": "member" if is_member else "invited"}).data)
 

@@ -17,7 +17,7 @@ MAX_REASON_LENGTH: Final = 200
 
 
 @transaction_required
-def put_into_group(group: Group, username: str, *, by: User, now: datetime) -> bool:
+def put_into_group(group: Group, username: str, *, by: User, now: datetime, reason: str = "") -> bool:
     """Make a user a member of *group*, or invite the name; return whether the user is a member now.
 
     A membership by claim becomes one that lasts. An invitation that is open stays.
@@ -29,6 +29,7 @@ def put_into_group(group: Group, username: str, *, by: User, now: datetime) -> b
         username: exact name.
         by: the acting user.
         now: the time of the change.
+        reason: for the history of the group; may be empty. An invitation keeps none.
 
     Raises:
         TooManyInvitationsError: the group has as many open invitations as it may.
@@ -45,7 +46,7 @@ def put_into_group(group: Group, username: str, *, by: User, now: datetime) -> b
     if not is_new and membership.confirmed_at is None:
         return True
     Membership.objects.filter(pk=membership.pk).update(by_claim_of=None, confirmed_at=None)
-    record_member(group, f"{'+' if is_new else '~'}{user}", by=by)
+    record_member(group, f"{'+' if is_new else '~'}{user}", by=by, reason=reason)
     return True
 
 
@@ -67,15 +68,16 @@ def remove_from_group(group: Group, username: str, *, by: User, now: datetime) -
         withdraw(invitation)
 
 
-def record_member(group: Group, what: str, *, by: User | None = None) -> None:
+def record_member(group: Group, what: str, *, by: User | None = None, reason: str = "") -> None:
     """Write to the history of a group what its page in the administration writes about its table of members.
 
     Args:
         group: of the membership.
         what: the user name after "+" (is a member now), "~" (stays one) or "-" (is none any more).
         by: the acting user; None: that of the current request or command.
+        reason: of the change; may be empty.
     """
-    changes = {"memberships": [f"{what} in {group}"]}
+    changes = {"memberships": [f"{what} in {group}"], **({"reason": reason} if reason else {})}
     kind = SecurityEventKind.RIGHTS_CHANGED
     record(kind, actor=by, target=f"group {group}", row=group, what="changed", changes=changes)
 

@@ -32,6 +32,11 @@ def add_reason(parser: ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument("--because", metavar="TEXT", required=required, help="reason, which the history keeps")
 
 
+def reason_in(options: Namespace) -> dict[str, object]:
+    """Return the field of the reason, if the command line has one."""
+    return {} if options.because is None else {"reason": options.because}
+
+
 def add_end(parser: ArgumentParser) -> None:
     """Add the end of a state: a duration or a time."""
     end = parser.add_mutually_exclusive_group()

@@ -9,7 +9,7 @@ from ..connection import Record
 from ..errors import WrongUsageError
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
-from .admin_changes import AdminAction, add_reason, address_of, not_found, tried
+from .admin_changes import AdminAction, add_reason, address_of, not_found, reason_in, tried
 from .command import CommandOutput, CommandSession
 
 _MEMBERS = (
@@ -29,6 +29,7 @@ def _configure_member(parser: ArgumentParser) -> None:
     about = "user to make a member, or to invite; left out: list members and open invitations"
     parser.add_argument("user", nargs="?", metavar="USER", help=about)
     parser.add_argument("--remove", action="store_true", help="end the membership, or withdraw the invitation")
+    add_reason(parser, required=False)
 
 
 def _member(options: Namespace, session: CommandSession) -> CommandOutput:
@@ -39,7 +40,7 @@ def _member(options: Namespace, session: CommandSession) -> CommandOutput:
     if options.remove:
         return _removed(options, session)
     address = address_of("groups", options.group, "members", options.user)
-    answer = session.server.put(address, {"dry_run": options.dry_run}, expects="status")
+    answer = session.server.put(address, {"dry_run": options.dry_run, **reason_in(options)}, expects="status")
     user, group = plain(answer["username"]), plain(options.group)
     sentence = f"{user} is a member of {group}."
     if answer["status"] == "invited":
@@ -95,7 +96,7 @@ def _configure_suspend(parser: ArgumentParser) -> None:
 
 
 def _suspend(options: Namespace, session: CommandSession) -> CommandOutput:
-    body = {"dry_run": options.dry_run, **({} if options.because is None else {"reason": options.because})}
+    body = {"dry_run": options.dry_run, **reason_in(options)}
     answer = session.server.put(_suspension_of(options), body, expects="killed_jobs")
     user, killed, waiting = map(plain, (answer[name] for name in ("username", "killed_jobs", "waiting_jobs")))
     sentence = f"{user} is suspended. Payloads killed: {killed}; jobs that wait, and are not matched: {waiting}."

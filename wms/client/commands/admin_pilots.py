@@ -15,6 +15,7 @@ from .admin_changes import (
     add_reason,
     address_of,
     not_found,
+    reason_in,
     tried,
 )
 from .arguments import job_id, rfc3339, whole_number
@@ -95,6 +96,7 @@ def _configure_ce(parser: ArgumentParser) -> None:
     about = "computing element, or all of a site; left out: all"
     parser.add_argument("place", nargs="?", default="", metavar="SITE[/CE]", help=about)
     parser.add_argument("--ask-again", action="store_true", help="contact it now: end the pause after its failures")
+    add_reason(parser, required=False)
 
 
 def _ce(options: Namespace, session: CommandSession) -> CommandOutput:
@@ -105,7 +107,8 @@ def _ce(options: Namespace, session: CommandSession) -> CommandOutput:
         )
     if options.ask_again:
         address = address_of("sites", names[0], "ces", names[1], "ask-again")
-        ce = session.server.post(address, {"dry_run": options.dry_run}, expects="trouble", repeatable=True)
+        body = {"dry_run": options.dry_run, **reason_in(options)}
+        ce = session.server.post(address, body, expects="trouble", repeatable=True)
         return CommandOutput(ce, [tried(options, f"{plain(ce['ce'])} at {plain(ce['site'])} is contacted again now.")])
     query = {**dict(zip(("site", "ce"), names)), "page_size": "1000"}
     found = list(session.server.rows(address_of("ces"), query=query))
@@ -132,6 +135,7 @@ def _configure_black_hole(parser: ArgumentParser) -> None:
         help="id of one, also of a lifted one; left out: those in force",
     )
     parser.add_argument("--lift", action="store_true", help="let the host get jobs again")
+    add_reason(parser, required=False)
     parser.add_argument("--site", metavar="SITE", help="at this site")
     parser.add_argument("--host", metavar="HOST", help="of this host")
 
@@ -142,7 +146,8 @@ def _black_hole(options: Namespace, session: CommandSession) -> CommandOutput:
         raise WrongUsageError("Name a black hole by its id, to see or lift it, or list those of a site or a host.")
     if options.lift:
         address = address_of("black-holes", str(options.id), "lift")
-        lifted = session.server.post(address, {"dry_run": options.dry_run}, expects="in_force", repeatable=True)
+        body = {"dry_run": options.dry_run, **reason_in(options)}
+        lifted = session.server.post(address, body, expects="in_force", repeatable=True)
         sentence = f"{plain(lifted['host'])} at {plain(lifted['site'])} gets jobs again."
         return CommandOutput(lifted, [tried(options, sentence)])
     query |= {"in_force": "true"} if options.id is None else {}

@@ -18,6 +18,7 @@ from .admin_changes import (
     add_reason,
     address_of,
     end_in,
+    reason_in,
     send_confirmed,
     tried,
 )
@@ -172,6 +173,7 @@ def _configure_limit(parser: ArgumentParser) -> None:
         kind = _or_none(bound.read)
         parser.add_argument(bound.option, dest=name, type=kind, metavar=bound.metavar, default=SUPPRESS, help=about)
     parser.add_argument("--delete", action="store_true", help="delete the limit")
+    add_reason(parser, required=False)
     add_confirm(parser)
 
 
@@ -194,7 +196,7 @@ def _limit(options: Namespace, session: CommandSession) -> CommandOutput:
         bounds.setdefault("burst", None)
     limit = session.server.get(address, expects="room")
     # What is not named stays as it is: the server takes a bound that is left out as none.
-    body = {**{name: limit[name] for name in _BOUNDS}, **bounds, "dry_run": options.dry_run}
+    body = {**{name: limit[name] for name in _BOUNDS}, **bounds, "dry_run": options.dry_run, **reason_in(options)}
     answer = send_confirmed(lambda sent: session.server.put(address, sent, expects="room"), body, options)
     return CommandOutput(answer, [tried(options, _limit_in_words(answer))])
 
@@ -207,7 +209,7 @@ def _add_or_list(
         found = list(session.server.rows(address, query={**scope, "page_size": "1000"}))
         rows = [[each["id"], each["scope"], each["room"]] for each in found]
         return CommandOutput(found, [Table(_LIMITS, rows, empty="There is no limit that you may change.")])
-    body = {**scope, **bounds, "dry_run": options.dry_run}
+    body = {**scope, **bounds, "dry_run": options.dry_run, **reason_in(options)}
     send = session.server.post
     answer = send_confirmed(lambda sent: send(address, sent, expects="room", repeatable=True), body, options)
     return CommandOutput(answer, [tried(options, _limit_in_words(answer))])
@@ -240,6 +242,7 @@ def _configure_throttle(parser: ArgumentParser) -> None:
     )
     about = "time between two advertisements, such as 300 (seconds) or 5m"
     parser.add_argument("--advertisement-s", type=seconds, metavar="TIME", default=SUPPRESS, help=about)
+    add_reason(parser, required=False)
     add_confirm(parser)
 
 
@@ -249,7 +252,7 @@ def _throttle(options: Namespace, session: CommandSession) -> CommandOutput:
     changes = {name: getattr(options, name) for name in _SETTINGS if name in options}
     if not changes:
         return CommandOutput(throttle, [_facts_of(throttle)])
-    body = {**{name: throttle[name] for name in _SETTINGS}, **changes, "dry_run": options.dry_run}
+    body = {**{name: throttle[name] for name in _SETTINGS}, **changes, "dry_run": options.dry_run, **reason_in(options)}
     answer = send_confirmed(lambda sent: session.server.put(address, sent, expects="when_expired"), body, options)
     policy = "no throttle" if answer["now"] is None else f"the throttle {plain(answer['policy'])}"
     return CommandOutput(answer, [tried(options, f"{plain(answer['site'])} has {policy}."), _facts_of(answer)])

@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from wms.kernel.clock import current_time
 from wms.kernel.filters import ZonedTimeField
-from wms.kernel.rest.fields import Flag, Text, WholeNumber
+from wms.kernel.rest.fields import Flag, ReasonText, Text, WholeNumber
 from wms.kernel.rest.serializers import StrictSerializer
 
 #: Longest duration of a state, ten years in seconds: more is a mistake of units, or of the year.
@@ -36,7 +36,13 @@ class ChangeIn(StrictSerializer):
     dry_run = Flag(default=False, help_text="Check and answer as for a change, and change nothing.")
 
 
-class ConfirmedIn(ChangeIn):
+class ExplainedIn(ChangeIn):
+    """A change of the configuration with a reason, which the history keeps."""
+
+    reason = ReasonText(max_length=255, default="", allow_blank=True, help_text="Reason, which the history keeps.")
+
+
+class ConfirmedIn(ExplainedIn):
     """A change that may stop jobs."""
 
     confirmed = serializers.ListField(
