@@ -61,6 +61,7 @@ class SecurityEventAdmin(VOLevelLedger[SecurityEvent]):
     list_filter = (KindFilter, PeriodFilter)
     search_fields = ("actor_name__exact", "address__startswith", "target__icontains")
     search_help_text = "User name, beginning of an address, or part of the object's name."
+    # Uses index: security_event_by_time
     ordering = ("-at", "-id")
     fields = ("at", "kind", "actor_name", "actor", "address", "target", "facts", "times")
 

@@ -133,7 +133,7 @@ class SecurityEvent(models.Model):
     class Meta:
         verbose_name = "security event"
         indexes = [
-            models.Index(name="security_event_by_time", fields=["at", "id"]),  # the page, the export, the removal
+            models.Index(name="security_event_by_time", fields=["at", "id"]),  # the page, the export
             models.Index(name="security_event_by_kind", fields=["kind", "at"]),
             models.Index(name="security_event_by_row", fields=["row_type", "row_id", "id"], condition=~Q(row_type="")),
             # The history of a VO that nearly all of them concern …
