@@ -10,7 +10,7 @@ from tests.factories import make_group
 pytestmark = pytest.mark.django_db
 
 WHY = {"reason": "after the repair"}
-BOUNDS = {"running": 7, "waiting": None, "cpu_s_per_day": None, "delay_s": None, "burst": None}
+BOUNDS: dict[str, object] = {"running": 7, "waiting": None, "cpu_s_per_day": None, "delay_s": None, "burst": None}
 #: {what is done: (method, address, body, target of the event)}.
 Change = Callable[[Administration], tuple[str, str, dict[str, object], str]]
 CHANGES: dict[str, Change] = {
