@@ -12,6 +12,7 @@ from matching.api.pilot_efficiency import PilotSummaryView
 from matching.api.rehearsal import RehearsalView
 from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
 from matching.api.shares import GroupSharesView
+from matching.api.site_failures import SiteFailuresView
 from matching.api.states import CEStateView, QueueStateView, SiteStateView
 from matching.api.submission import JobsView
 from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
@@ -41,6 +42,7 @@ urlpatterns: list[URLPattern] = [
     path("sites/<str:name>/advertisements/", AdvertisementsView.as_view(), name="site-advertisements"),
     path("matches/<uuid:match_id>/outputs/", LeaseOutputsView.as_view(), name="match-outputs"),
     path("matches/<uuid:match_id>/replicas/", LeaseReplicasView.as_view(), name="match-replicas"),
+    path("sites/<str:site>/failures/", SiteFailuresView.as_view(), name="site-failures"),
     path("leases/", LeaseListView.as_view(), name="leases"),
     path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
     path("pilots/summary/", PilotSummaryView.as_view(), name="pilot-summary"),

@@ -1,5 +1,5 @@
-"""Admin pages of platforms, storage, tokens and throttles; those of sites, CEs and queues are in taskqueues."""
+"""Admin pages of platforms, storage, throttles and what sites have; those of sites, CEs, queues are in taskqueues."""
 
-from resources.admin import platforms_and_storage, throttles
+from resources.admin import administrators, platforms_and_storage, throttles
 
-__all__ = ["platforms_and_storage", "throttles"]
+__all__ = ["administrators", "platforms_and_storage", "throttles"]

@@ -17,21 +17,22 @@ def make_administrator(site: Site, user: User, *, by: User | None, now: datetime
     Args:
         site: the site.
         user: the user, of whatever VO, or of none.
-        by: the acting operator; None: the configuration file.
+        by: the acting operator; None: nobody who is known.
         now: the time of the change.
     """
     _, is_new = SiteAdministrator.objects.get_or_create(site=site, user=user, defaults={"made_by": by, "made_at": now})
     if is_new:
-        _record(site, f"+{user}", by=by)
+        record_administrator(site, f"+{user}", by=by)
 
 
 @transaction_required
 def end_administrator(site: Site, user: User, *, by: User | None) -> None:
     """End the role of *user* at *site*; arguments as of ``make_administrator``."""
     if SiteAdministrator.objects.filter(site=site, user=user).delete()[0]:
-        _record(site, f"-{user}", by=by)
+        record_administrator(site, f"-{user}", by=by)
 
 
-def _record(site: Site, what: str, *, by: User | None) -> None:
+def record_administrator(site: Site, what: str, *, by: User | None) -> None:
+    """Write to the history of a site the user name after "+" (administers it now) or "-" (no longer)."""
     kind, changes = SecurityEventKind.RIGHTS_CHANGED, {"administrators": [what]}
     record(kind, actor=by, target=full_name(site), row=site, what="changed", changes=changes)

@@ -14,7 +14,8 @@ from resources.services.states import full_name
 from wms.accounts.domain import SecurityEventKind, digest_of
 from wms.accounts.security_log import record
 from wms.kernel.db import transaction_required
-from wms.kernel.errors import ConflictError
+from wms.kernel.errors import ConflictError, RejectedError
+from wms.kernel.time_texts import to_the_second
 
 #: Prefix of tokens issued here; one set by the configuration file may be any text.
 SITE_TOKEN_PREFIX = "wmss_"  # noqa: S105 - not a secret
@@ -26,18 +27,35 @@ class TokenTakenError(ConflictError):
     code = "token_taken"
 
 
-def issue_site_token(site: Site, *, purpose: SiteTokenPurpose, now: datetime, setup: str = "") -> str:
+class TokenEndError(RejectedError):
+    """The end of a new token is past, or later than it may be."""
+
+    code = "bad_token_end"
+
+
+def issue_site_token(
+    site: Site, *, purpose: SiteTokenPurpose, now: datetime, setup: str = "", expires_at: datetime | None = None
+) -> str:
     """Return a new token of *site*; only its digest is stored, so it cannot be shown again.
 
-    Earlier tokens of the site stay valid until they have been replaced everywhere. *setup* is that of the pilots that
-    register with it and choose none; empty: it chooses none either.
+    Earlier tokens of the site stay valid until they have been replaced everywhere.
+
+    Args:
+        site: the site.
+        purpose: what it is for.
+        now: the time of the request.
+        setup: of the pilots that register with it and choose none; empty: it chooses none either.
+        expires_at: its end; None: the latest that its purpose allows.
 
     Raises:
         UnknownSetupError: no VO of the site has the setup.
+        TokenEndError: the end is past, or later than tokens of the purpose are valid.
     """
     refuse_unknown_setup(setup, vos=vos_of(site) if setup else ())
     plain = f"{SITE_TOKEN_PREFIX}{token_urlsafe(32)}"
-    expires_at = _expiry(purpose, now=now)
+    latest = _expiry(purpose, now=now)
+    _refuse_end(expires_at, latest=latest, now=now)
+    expires_at = expires_at or latest
     with transaction.atomic():
         token = SiteToken.objects.create(
             site=site,
@@ -62,6 +80,15 @@ def _expiry(purpose: SiteTokenPurpose, *, now: datetime) -> datetime | None:
     if purpose != SiteTokenPurpose.REGISTER:
         return None
     return now + timedelta(seconds=settings.WMS_REGISTRATION_TOKEN_S)
+
+
+def _refuse_end(expires_at: datetime | None, *, latest: datetime | None, now: datetime) -> None:
+    if expires_at is not None and expires_at <= now:
+        raise TokenEndError("This end is past; give a future time.")
+    if expires_at is not None and latest is not None and expires_at > latest:
+        raise TokenEndError(
+            f"Such a token ends at {to_the_second(latest)} at the latest; give an earlier end, or none."
+        )
 
 
 @transaction_required

@@ -48,7 +48,7 @@ class VOAdmin(VOLevelAdmin[VO]):
     logged_values = frozenset(
         {
             *("setup", "any_segment_fraction", "paused_until", "pause_reason"),
-            *("stalled_s", "stalled_cpu_fraction", "max_stalled_s"),
+            *("stalled_s", "stalled_cpu_fraction", "max_stalled_s", "outputs_for_sites"),
             *("keep_done_days", "keep_failed_days", "keep_killed_days", "keep_deleted_days"),
         }
     )
@@ -70,6 +70,7 @@ class VOAdmin(VOLevelAdmin[VO]):
                 "description": "A job may set values of its own, within the longest window.",
             },
         ),
+        ("Sites", {"fields": ("outputs_for_sites",)}),
         (
             "Removal of ended jobs",
             {

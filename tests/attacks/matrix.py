@@ -26,6 +26,8 @@ MATES: Final = frozenset({"group mate"})
 STAFF: Final = frozenset({"staff"})
 COLLEAGUES: Final = frozenset({"colleague"}) | STAFF
 MANAGER: Final = frozenset({"manager"})
+#: Of the site of Alice's pilot, and a member of nothing.
+SITE_ADMINISTRATOR: Final = frozenset({"site administrator"})
 #: Of another VO.
 OTHER_MANAGER: Final = frozenset({"manager of another VO"})
 OUTSIDERS: Final = frozenset({"user of another VO"}) | OTHER_MANAGER
@@ -35,7 +37,9 @@ MANAGERS: Final = MANAGER | OPERATORS
 OF_THE_JOB: Final = OWNER | MATES | MANAGERS
 #: Who may see names of the VO.
 OF_THE_VO: Final = OF_THE_JOB | COLLEAGUES
-PEOPLE: Final = OF_THE_VO | OUTSIDERS
+PEOPLE: Final = OF_THE_VO | OUTSIDERS | SITE_ADMINISTRATOR
+#: Who may change Alice's site.
+OF_THE_SITE: Final = MANAGERS | SITE_ADMINISTRATOR
 OF_THE_ADMIN: Final = STAFF | OTHER_MANAGER | MANAGERS
 
 PILOTS: Final = frozenset({"pilot", "other pilot", "pilot of another VO"})
@@ -178,13 +182,17 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET portal:task-queues": PEOPLE,
         "GET portal:task-queue": OF_THE_JOB,
         "GET portal:sites": PEOPLE,
-        "GET portal:site": OF_THE_VO,
-        "GET portal:ce": OF_THE_VO,
-        "GET portal:ce-queue": OF_THE_VO,
-        "POST portal:site-state": MANAGERS,
-        "POST portal:site-throttle": MANAGERS,
-        "POST portal:site-expression": MANAGERS,
+        "GET portal:site": OF_THE_VO | SITE_ADMINISTRATOR,
+        "GET portal:ce": OF_THE_VO | SITE_ADMINISTRATOR,
+        "GET portal:ce-queue": OF_THE_VO | SITE_ADMINISTRATOR,
+        "POST portal:site-state": OF_THE_SITE,
+        "POST portal:site-throttle": OF_THE_SITE,
+        "POST portal:site-expression": OF_THE_SITE,
         "POST portal:site-limits": MANAGERS,
+        "GET portal:site-tokens": OF_THE_SITE,
+        "POST portal:site-tokens": OF_THE_SITE,
+        "POST portal:site-token-revoke": OF_THE_SITE,
+        "GET portal:site-failures-csv": OF_THE_SITE,
         "GET portal:shares": PEOPLE,
         "GET portal:shares-csv": MANAGERS | OTHER_MANAGER,  # with the groups of a VO of the caller
         "GET portal:submit-json": PEOPLE,
@@ -209,13 +217,20 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET group-shares": OF_THE_VO,
         # Of managers.
         "POST match-preview": MANAGERS | OTHER_MANAGER,  # to whom the VO's name is an unknown one: 400
-        "POST replicas": MANAGERS | OUTSIDERS,  # likewise
-        "POST replicas-remove": MANAGERS | OUTSIDERS,
-        "PUT site-state": MANAGERS,
-        "PUT ce-state": MANAGERS,
-        "PUT queue-state": MANAGERS,
-        "GET site-throttle": MANAGERS,
-        "PUT site-throttle": MANAGERS,
+        "POST replicas": MANAGERS | OUTSIDERS | SITE_ADMINISTRATOR,  # likewise
+        "POST replicas-remove": MANAGERS | OUTSIDERS | SITE_ADMINISTRATOR,
+        "PUT site-state": OF_THE_SITE,
+        "PUT ce-state": OF_THE_SITE,
+        "PUT queue-state": OF_THE_SITE,
+        "GET site-throttle": OF_THE_SITE,
+        "PUT site-throttle": OF_THE_SITE,
+        "GET site-administrators": OF_THE_SITE,
+        "PUT site-administrator": OPERATORS,
+        "DELETE site-administrator": OPERATORS,
+        "GET site-tokens": OF_THE_SITE,
+        "POST site-tokens": OF_THE_SITE,
+        "DELETE site-token": OF_THE_SITE,
+        "GET site-failures": OF_THE_SITE,
         "GET group-priority": MANAGERS,
         "PUT group-priority": MANAGERS,
         "GET group-members": MANAGERS,
@@ -237,13 +252,13 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET pause": OPERATORS,
         "PUT pause": OPERATORS,
         "DELETE pause": OPERATORS,
-        "POST pilots-bulk": MANAGERS | OTHER_MANAGER,  # on pilots of the caller's VOs
-        "GET ces": MANAGERS | OTHER_MANAGER,  # with those of the caller's VOs
-        "POST ce-ask-again": MANAGERS,
-        "GET black-holes": MANAGERS | OTHER_MANAGER,  # likewise
-        "POST black-hole-lift": MANAGERS,
+        "POST pilots-bulk": OF_THE_SITE | OTHER_MANAGER,  # on pilots of the caller's VOs or sites
+        "GET ces": OF_THE_SITE | OTHER_MANAGER,  # with those of the caller's VOs or sites
+        "POST ce-ask-again": OF_THE_SITE,
+        "GET black-holes": OF_THE_SITE | OTHER_MANAGER,  # likewise
+        "POST black-hole-lift": OF_THE_SITE,
         "GET pilot-summary": MANAGERS | OTHER_MANAGER,
-        "GET pilot-log-read": MANAGERS,
+        "GET pilot-log-read": OF_THE_SITE,
         "GET portal:pilots": PEOPLE,
         "GET portal:leases": MANAGERS | OTHER_MANAGER,  # of jobs of the caller's VOs
         "GET portal:leases-csv": MANAGERS | OTHER_MANAGER,
@@ -253,9 +268,9 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:operations-ask-again": OPERATORS,
         "GET portal:pilots-summary": MANAGERS | OTHER_MANAGER,  # of those
         "POST portal:pilots-actions": MANAGERS | OTHER_MANAGER,  # on pilots of the caller's VOs
-        "GET portal:pilot": MANAGERS,
-        "GET portal:pilot-log": MANAGERS,
-        "GET portal:pilot-whole-log": MANAGERS,
+        "GET portal:pilot": OF_THE_SITE,
+        "GET portal:pilot-log": OF_THE_SITE,
+        "GET portal:pilot-whole-log": OF_THE_SITE,
         # Of machines.
         "POST site-advertisements": frozenset({"advertising site"}),
         "POST pilot-register": REGISTERING,
@@ -311,7 +326,7 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST replicas": MANAGERS,
         "POST replicas-remove": MANAGERS,
         "POST limits": MANAGERS,
-        "POST pilots-bulk": MANAGERS,
+        "POST pilots-bulk": OF_THE_SITE,
         "POST portal:pilots-actions": MANAGERS,
         "POST portal:password-link": NOBODY,
         "POST portal:password": NOBODY,  # without the old one
@@ -336,6 +351,10 @@ OF_ADMINISTRATION: Final = frozenset(
         "PUT ce-state",
         "PUT queue-state",
         "PUT site-throttle",
+        "PUT site-administrator",
+        "DELETE site-administrator",
+        "POST site-tokens",
+        "DELETE site-token",
         "PUT group-priority",
         "PUT group-member",
         "DELETE group-member",
@@ -377,6 +396,7 @@ MODELS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "resources_storageelement": (SEEN, "view history add change"),
         "resources_replica": (SEEN, SEEN),
         "resources_sitetoken": (SEEN, "view history delete"),
+        "resources_siteadministrator": (SEEN, "view history add delete"),
         "resources_sitethrottle": (SEEN, SEEN),
         "resources_site": ("view history add change", ALL),
         # What the server runs is for operators.

@@ -15,9 +15,9 @@ from django.utils import timezone
 from matching.models import PilotEfficiency
 from matching.services import throttles
 from pilots.models import CEHealth, Director
-from resources.domain.enums import RequirementKind, SiteTokenPurpose
-from resources.models import SiteToken
-from resources.services.site_tokens import issue_site_token
+from resources.domain.enums import RequirementKind
+from resources.models import SiteAdministrator, SiteToken
+from resources.services.administrators import make_administrator
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests import factories
 from tests.admin.conftest import RowsOfVO, make_rows_of_vo
@@ -107,6 +107,10 @@ def make_scene(provider: ScriptedProvider) -> Scene:
             "portal:ce name": sample.site.name,
             "portal:ce-queue name": sample.site.name,
             "portal:vo-pause name": sample.vo.name,
+            "portal:site-tokens name": sample.site.name,
+            "portal:site-token-revoke name": sample.site.name,
+            "portal:site-token-revoke pk": sample.site_token_id,
+            "portal:site-failures-csv name": sample.site.name,
             "portal:token-revoke pk": sample.alice_token_id,
             "portal:group-leave pk": sample.group.pk,
             "portal:group-default pk": sample.group.pk,
@@ -126,7 +130,6 @@ def make_scene(provider: ScriptedProvider) -> Scene:
 
 def _rows(sample: SampleData) -> Mapping[str, object]:
     vo, site, ce, now = sample.vo, sample.site, sample.queue.ce, timezone.now()
-    issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=now)
     security_log.record(SecurityEventKind.LOG_IN_ACCEPTED, actor=sample.alice, target="something")
     kind = SecurityEventKind.CONFIGURATION_CHANGED
     security_log.record(kind, target=f"group {sample.group}", row=sample.group, what="changed")
@@ -140,7 +143,8 @@ def _rows(sample: SampleData) -> Mapping[str, object]:
         "resources_platform": factories.make_platform(name="x86_64-el9"),
         "resources_storageelement": sample.storage_element,
         "resources_replica": factories.make_replica("/lhcb/a", vo=vo, storage_element=sample.storage_element),
-        "resources_sitetoken": SiteToken.objects.get(site=site),
+        "resources_sitetoken": SiteToken.objects.get(pk=sample.site_token_id),
+        "resources_siteadministrator": SiteAdministrator.objects.create(site=site, user=factories.make_user()),
         "resources_sitethrottle": site,
         "resources_site": site,
         "resources_computingelement": ce,
@@ -204,6 +208,12 @@ def _manager(vo: VO) -> User:
     return factories.make_user(username="mona", staff=True, manages=[vo], password=PASSWORD)
 
 
+def _site_administrator(scene: Scene) -> User:
+    user = factories.make_user(username="sandra", password=PASSWORD)
+    make_administrator(scene.sample.site, user, by=None, now=timezone.now())
+    return user
+
+
 def _outsider(scene: Scene) -> User:
     user = scene.other_vo.member
     user.set_password(PASSWORD)
@@ -223,6 +233,7 @@ PEOPLE: Final[Mapping[str, Callable[[Scene], User]]] = MappingProxyType(
         "superuser": partial(_member, staff=True, superuser=True),
         "user of another VO": _outsider,
         "manager of another VO": lambda scene: _manager(scene.other_vo.vo),
+        "site administrator": _site_administrator,
     }
 )
 #: Credentials of who is no person, or no longer; those of people are made here.
@@ -368,4 +379,5 @@ def _objects_of(rows: RowsOfVO) -> SampleData:
         alice_token_id=rows.api_token.pk,
         limit=rows.limit,
         black_hole=rows.black_hole,
+        site_token_id=rows.site_token.pk,
     )

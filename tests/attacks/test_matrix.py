@@ -119,6 +119,7 @@ def unlike_the_table(answer: Any, request: Request, caller: Caller, *, let_in: b
 
 #: Known to nobody outside the VO.
 NAMES_OF_THE_VO: Final = ("lhcb_user", "lhcb_guests", "LCG.CERN.ch", "ce01.cern.ch", "CERN-DST", "alice")
+NAMES_OF_THE_SITE: Final = ("LCG.CERN.ch", "ce01.cern.ch")
 
 
 def disclosed(answer: Any, request: Request, caller: Caller) -> list[str]:
@@ -130,7 +131,8 @@ def disclosed(answer: Any, request: Request, caller: Caller) -> list[str]:
     if role not in matrix.OF_THE_JOB | matrix.LEASE and request.name not in DOCUMENTATION:
         secrets.append(HERS)
     if role not in matrix.OF_THE_VO | matrix.MACHINES or role == "pilot of another VO":
-        secrets += NAMES_OF_THE_VO if request.name not in DOCUMENTATION else ()
+        own = NAMES_OF_THE_SITE if role in matrix.SITE_ADMINISTRATOR else ()
+        secrets += [name for name in NAMES_OF_THE_VO if name not in own and request.name not in DOCUMENTATION]
     return [secret for secret in secrets if secret in text and secret not in sent]
 
 

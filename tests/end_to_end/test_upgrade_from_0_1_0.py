@@ -63,7 +63,7 @@ def database(name: str, *, template: str = "template0") -> Iterator[str]:
 #: Values of the columns that tables have got since.
 NEW_COLUMNS: Final = {
     "accounts_securityevent": ", '', '', NULL",
-    "accounts_vo": ", NULL, NULL, NULL, NULL, '', NULL, '', NULL",
+    "accounts_vo": ", NULL, NULL, NULL, NULL, '', NULL, '', NULL, false",
     "jobs_sandboxupload": ", NULL",
     "jobs_storeddescription": ", NULL",
     "kernel_pulse": ", '{}'",

@@ -196,14 +196,23 @@ class HistoryEntry:
     changes: Sequence[str]
 
 
-def history_of(row: Model, *, user: User, most: int | None = None) -> list[HistoryEntry]:
-    """Return the newest *most* changes of a row, through any door, that *user* may see; None: all."""
+def history_of(row: Model, *, user: User, most: int | None = None, is_whole: bool = False) -> list[HistoryEntry]:
+    """Return the newest *most* changes of a row, through any door, that *user* may see; None: all.
+
+    Args:
+        row: of the configuration.
+        user: the reader.
+        most: entries at most.
+        is_whole: whether the reader answers for the row, and sees all its changes, whatever VOs they concern.
+    """
     row_type, row_id = identity_of(row)
     vos = _managed(user)
     # Uses index: security_event_by_row
-    events = _history_of_vos(vos).filter(row_type=row_type, row_id=row_id).order_by("-id")[:most]
+    events = (ConfigurationChange.objects.all() if is_whole else _history_of_vos(vos)).filter(
+        row_type=row_type, row_id=row_id
+    )
     names = None if vos is None else frozenset(vos.values())
-    return [history_entry(event, vos=names) for event in events]
+    return [history_entry(event, vos=names) for event in events.order_by("-id")[:most]]
 
 
 def history_of_person(person: User, *, user: User, most: int) -> list[HistoryEntry]:

@@ -267,6 +267,8 @@ class SiteEntry(SectionEntry):
     name: Name
     #: VOs that the site serves; empty: all.
     vos: tuple[VOName, ...] = ()
+    #: Users who administer the site (ADR 109). They need not exist yet.
+    administrators: tuple[Annotated[str, reference_to("user", may_be_missing=True)], ...] = ()
     #: State of the site.
     status: StatusEntry = ACTIVE
     #: Parameters that jobs' `requirements` compare; computing elements and queues inherit them, and may give other

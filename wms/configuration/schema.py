@@ -75,6 +75,8 @@ class VOEntry(SectionEntry):
     stalled_cpu_fraction: Fraction | None = None
     #: Longest window that a job may set for itself; 0: any, also none; null: WMS_MAX_STALLED_S.
     max_stalled_s: StallWindow | None = None
+    #: Show administrators of sites why jobs failed there, and the last lines of their output.
+    outputs_for_sites: bool = False
     #: Days for which Done jobs are kept after their end; 0: for ever; null: WMS_KEEP_JOBS_DAYS. Nothing is removed
     #: before an operator allows it (`wms-server retention`).
     keep_done_days: Age | None = None

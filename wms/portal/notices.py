@@ -70,7 +70,7 @@ def notices_of(user: User, *, groups: Sequence[Group], is_invited: bool, is_mana
         user: the reader.
         groups: of the user.
         is_invited: whether the user has an invitation to a group.
-        is_manager: whether the user manages a VO or operates the system; such a user needs no group.
+        is_manager: whether the user manages a VO or a site, or operates the system; such a user needs no group.
     """
     vo_ids = frozenset(group.vo_id for group in groups)
     return _notices(user, vo_ids=vo_ids, is_invited=is_invited, is_manager=is_manager)
@@ -78,7 +78,7 @@ def notices_of(user: User, *, groups: Sequence[Group], is_invited: bool, is_mana
 
 def revision(user: User, *, scope: Scope) -> Sequence[object]:
     """Return the notices for *user* with this scope, for the ETags of live pages."""
-    is_manager = user.is_operator or bool(scope.managed_vos)
+    is_manager = user.is_operator or bool(scope.managed_vos or revisions.administered_sites(user))
     return _notices(user, vo_ids=scope.vo_ids, is_invited=bool(scope.invitations), is_manager=is_manager)
 
 

@@ -17,6 +17,7 @@ from wms.accounts import queries
 from wms.accounts.models import User
 from wms.kernel.clock import current_time
 from wms.kernel.errors import WmsError
+from wms.portal import revisions
 from wms.portal.notices import Notice, notices_of
 
 M = TypeVar("M", bound=Model)
@@ -55,6 +56,8 @@ NAVIGATION: Final[Sequence[Link]] = (
     Link(url_name="portal:plots", label="Plots", icon="chart-line"),
     Link(url_name="portal:accounting", label="Accounting", icon="columns-3"),
 )
+#: Of those, the entries for administrators of sites who are in no group.
+OF_SITES: Final = tuple(link for link in NAVIGATION if link.url_name in {"portal:home", "portal:sites"})
 #: Entries for managers and operators.
 OF_MANAGERS: Final[Sequence[Link]] = (
     Link(url_name="portal:pilots", label="Pilots", icon="cpu"),
@@ -75,6 +78,8 @@ class Header:
     acts_in: str
     #: Of a VO, or an operator.
     is_manager: bool
+    #: Of a site, or more.
+    is_site_administrator: bool
     may_administer: bool
     has_password: bool
     is_invited: bool
@@ -140,22 +145,30 @@ def header_of(user: User) -> Header:
     """Return the header of *user*'s pages."""
     groups = queries.groups_of(user)
     default = queries.default_group_of(user, groups=groups)
+    is_manager, administered = queries.is_manager(user), revisions.administered_sites(user)
     if default is not None:
         acts_in = f"acting in {default.name}"
+    elif administered and not groups:
+        acts_in = "administers a site" if len(administered) == 1 else f"administers {len(administered)} sites"
     else:
         acts_in = f"member of {len(groups)} groups" if groups else "in no group"
-    # Owners of private pilots find them at the jobs that they ran.
-    is_manager = queries.is_manager(user)
     is_invited = queries.open_invitations(user, now=current_time()).exists()
     return Header(
         username=user.get_username(),
-        links=[*NAVIGATION, *(OF_MANAGERS if is_manager else []), *([OPERATIONS] if user.is_operator else [])],
+        links=[
+            # Without a group or VO there are no jobs, queues, shares and plots to see.
+            *(OF_SITES if administered and not (groups or is_manager) else NAVIGATION),
+            # Owners of private pilots find them at the jobs that they ran.
+            *(OF_MANAGERS if is_manager else OF_MANAGERS[:1] if administered else []),
+            *([OPERATIONS] if user.is_operator else []),
+        ],
         acts_in=acts_in,
         may_administer=user.is_active and user.is_staff,
         is_manager=is_manager,
+        is_site_administrator=bool(administered),
         has_password=user.has_usable_password(),
         is_invited=is_invited,
-        notices=notices_of(user, groups=groups, is_invited=is_invited, is_manager=is_manager),
+        notices=notices_of(user, groups=groups, is_invited=is_invited, is_manager=is_manager or bool(administered)),
     )
 
 

@@ -18,6 +18,7 @@ from uuid import UUID
 from django.http import QueryDict
 
 from matching.queries.site_status import SiteSum, SiteSums, site_sums
+from resources.models import Site
 from taskqueues.models import UsageCounter
 from taskqueues.services.index.shared import index
 from taskqueues.services.index_changes import changes_between
@@ -234,6 +235,10 @@ class Scope:
 _scopes: Final[BriefMemo[Scope]] = BriefMemo(kept_s=MAX_AGE_S)
 
 
+#: By user.
+_administered: Final[BriefMemo[frozenset[int]]] = BriefMemo(kept_s=SUMS_MAX_AGE_S)
+
+
 def scope_of(user: User) -> Scope:
     """Return the groups and VOs of *user*, with one statement."""
     return _scopes.get(user.pk, lambda: _scope(user))
@@ -260,6 +265,12 @@ def sees(user: User, job: JobRevision) -> bool:
 def visible_vos(user: User) -> frozenset[int] | None:
     """Return the VOs of which *user* sees sums; None: all."""
     return None if user.is_operator else scope_of(user).vo_ids | scope_of(user).managed_vos
+
+
+def administered_sites(user: User) -> frozenset[int]:
+    """Return the sites that *user* administers."""
+    read = lambda: frozenset(Site.objects.administered_by(user).values_list("pk", flat=True))  # noqa: E731
+    return _administered.get(user.pk, read)
 
 
 def own_jobs(user: User) -> tuple[Followed]:
@@ -326,14 +337,26 @@ _usage: Final[BriefMemo[datetime | None]] = BriefMemo(kept_s=SUMS_MAX_AGE_S)
 
 
 def sums_of_sites(user: User) -> Mapping[int, SiteSum]:
-    """Return what happens at each site, in the VOs of *user*, as of SUMS_MAX_AGE_S ago at most."""
-    return _of_vos(_newest_site_sums(), visible_vos(user))
+    """Return what happens at each site, in the VOs of *user*, as of SUMS_MAX_AGE_S ago at most.
+
+    Sums at sites that *user* administers are of all VOs.
+    """
+    return _of_sites(_newest_site_sums(), visible_vos(user), administered_sites(user))
 
 
 def digest_of_sums(user: User) -> bytes:
     """Return bytes that change with ``sums_of_sites``."""
-    sums, vo_ids = _newest_site_sums(), visible_vos(user)
-    return _digests_of_sums.get((sums, vo_ids), lambda: sha256(repr(_of_vos(sums, vo_ids)).encode()).digest())
+    key = (_newest_site_sums(), visible_vos(user), administered_sites(user))
+    return _digests_of_sums.get(key, lambda: sha256(repr(_of_sites(*key)).encode()).digest())
+
+
+def _of_sites(sums: SiteSums, vo_ids: frozenset[int] | None, site_ids: frozenset[int]) -> Mapping[int, SiteSum]:
+    """Return the sums by site, of some VOs, and at some sites of all."""
+    of_vos = _of_vos(sums, vo_ids)
+    if not site_ids:
+        return of_vos
+    whole = _of_vos(sums, None)
+    return {**of_vos, **{pk: whole[pk] for pk in sorted(site_ids & whole.keys())}}
 
 
 def _of_vos(sums: SiteSums, vo_ids: frozenset[int] | None) -> Mapping[int, SiteSum]:

@@ -55,6 +55,7 @@ class SampleData:
     alice_token_id: int
     limit: Limit
     black_hole: BlackHole
+    site_token_id: int
 
     def arguments(self) -> Mapping[str, object]:
         """Return the arguments of addresses; all of them are Alice's."""
@@ -80,6 +81,7 @@ class SampleData:
             "limit pk": self.limit.pk,
             "black-hole-lift pk": self.black_hole.pk,
             "site": self.site.name,
+            "site-token pk": self.site_token_id,
             "ce": self.queue.ce.name,
             "queue": self.queue.name,
             "id": self.alice.pk,
@@ -132,6 +134,7 @@ class SampleData:
             "pause": {"for_s": 3600, "reason": "network is moved"},
             "limits": {"vo": self.vo.name, "job_type": "User", "running": 5},
             "limit": {"cpu_s_per_day": 10**9 + 1},
+            "site-tokens": {"purpose": "register"},
             "pilots-bulk": {"action": "drain", "ids": [self.pilot.pk], "reason": "kernel update"},
             "auth-token": {"username": "alice", "password": PASSWORD},
         }  # fmt: skip
@@ -180,8 +183,13 @@ def make_sample() -> SampleData:
     return SampleData(
         vo=vo, group=group, alice=alice, site=site, queue=queue, storage_element=element, pilot=pilot, job=job,
         match=match, sandbox=reference, alice_token_id=alice.api_tokens.get().pk, limit=limit,
-        black_hole=factories.make_black_hole(site=site),
+        black_hole=factories.make_black_hole(site=site), site_token_id=_site_token_of(site).pk,
     )  # fmt: skip
+
+
+def _site_token_of(site: Site) -> SiteToken:
+    issue_site_token(site, purpose=SiteTokenPurpose.ADVERTISE, now=timezone.now())
+    return SiteToken.objects.get(site=site)
 
 
 # ---- credentials, by what they are -----------------------------------------------------------------------------------

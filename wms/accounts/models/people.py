@@ -119,6 +119,12 @@ class VO(models.Model):
         editable=False,
         help_text="Reason of the pause of all VOs.",
     )
+    outputs_for_sites = models.BooleanField(
+        "output for sites",
+        default=False,
+        db_default=False,
+        help_text="Show administrators of sites why jobs failed there, and the last lines of their output.",
+    )
     keep_done_days = _age("Done")
     keep_failed_days = _age("Failed")
     keep_killed_days = _age("Killed")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ..errors import ServerRefusedError
 from ..terminal.text import plain
-from . import admin_history, admin_people, admin_pilots, admin_policies
+from . import admin_history, admin_people, admin_pilots, admin_policies, admin_sites
 from .admin_changes import AdminAction
 from .command import Command, CommandOutput, CommandSession
 
@@ -15,6 +15,7 @@ _ACTIONS: Mapping[str, AdminAction] = {
     **admin_policies.ACTIONS,
     **admin_people.ACTIONS,
     **admin_pilots.ACTIONS,
+    **admin_sites.ACTIONS,
     **admin_history.ACTIONS,
 }
 

@@ -64,6 +64,10 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
             "the policy of the throttle requires a setting that is missing, or its expression is not valid",
             "correct the fields in `errors`",
         ),
+        "bad_token_end": (
+            "the end of a new token of a site is past, or later than such tokens are valid",
+            "give a future end that is earlier, or none",
+        ),
         "configuration": ("the configuration file is wrong (command `configure`)", "correct the named lines"),
         "damaged_archive": ("the archive cannot be read to its end", "pack it again"),
         "empty_filter": ("a bulk action without any criterion", "name at least one criterion"),

@@ -6,7 +6,7 @@ from typing import Final
 from django import forms
 from django.utils.text import capfirst
 
-from resources.domain.enums import ResourceState
+from resources.domain.enums import ResourceState, SiteTokenPurpose
 from wms.kernel.time_texts import duration
 from wms.portal.forms.fields import ReasonField
 
@@ -45,3 +45,26 @@ class PlaceStateForm(forms.Form):
         """Add the errors of the service, by its fields."""
         for field, sentences in errors.items():
             self.add_error(field if field in self.fields else None, [*map(capfirst, sentences)])
+
+
+class SiteTokenForm(forms.Form):
+    """The purpose of a new token of a site, and its end."""
+
+    purpose = forms.ChoiceField(
+        choices=[
+            (SiteTokenPurpose.REGISTER, "register: pilots of the site register with it"),
+            (SiteTokenPurpose.ADVERTISE, "advertise: gateways report their load with it"),
+        ]
+    )
+    days = forms.IntegerField(
+        label="Valid for, days",
+        required=False,
+        min_value=1,
+        max_value=3650,
+        help_text="Empty: as long as such a token may be.",
+    )
+
+    def purpose_and_end(self, *, now: datetime) -> tuple[SiteTokenPurpose, datetime | None]:
+        """Return the purpose and the end of a valid form; None: the latest."""
+        days = self.cleaned_data["days"]
+        return SiteTokenPurpose(self.cleaned_data["purpose"]), now + timedelta(days=days) if days else None

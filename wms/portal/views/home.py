@@ -9,7 +9,9 @@ from django.views.decorators.http import require_safe
 
 from matching.queries.explain.unmatched import unmatched_jobs_of
 from matching.queries.shares import GroupPortion, portions_of
+from matching.queries.site_status import statuses_of
 from matching.queries.vo_standing import VOStanding, standings_of_vos
+from resources.models import Site
 from wms.accounts.models import User
 from wms.accounts.queries import groups_of
 from wms.jobs import queries
@@ -23,10 +25,11 @@ from wms.kernel.db import database_now
 from wms.kernel.memo import BriefMemo
 from wms.portal import revisions
 from wms.portal.live import live
-from wms.portal.notices import closed_for
+from wms.portal.notices import closed_at, closed_for
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.failures import failures_view
 from wms.portal.presentation.home import held_rows, portion_texts, share_rows, strip_of, vo_view
+from wms.portal.presentation.sites import SiteRow, site_row
 from wms.portal.presentation.submission import row_of
 
 #: Submissions on the page.
@@ -44,7 +47,29 @@ _portions: Final[BriefMemo[Mapping[int, GroupPortion]]] = BriefMemo(kept_s=300)
 def _revision(request: HttpRequest) -> Sequence[object]:
     user = signed_in(request)
     managed = [(each.vo.pk, each.holds, each.waiting) for each in _managed(user)]
-    return (*revisions.own_demand(user), _shares_shown(user), closed_for(revisions.visible_vos(user)), managed)
+    return (
+        *revisions.own_demand(user),
+        _shares_shown(user),
+        closed_for(revisions.visible_vos(user)),
+        managed,
+        *_revision_of_sites(user),
+    )
+
+
+def _revision_of_sites(user: User) -> Sequence[object]:
+    administered = sorted(revisions.administered_sites(user))
+    return (*(closed_at(pk) for pk in administered), revisions.digest_of_sums(user)) if administered else ()
+
+
+def _administered(user: User) -> Sequence[SiteRow]:
+    """Return the sites that the user administers."""
+    administered, now = revisions.administered_sites(user), database_now()
+    if not administered:
+        return ()
+    sites = list(Site.objects.filter(pk__in=administered).order_by("name"))
+    own_ended = JobFilterSet({"owner": user.username, "status": f"{JobStatus.DONE},{JobStatus.FAILED}"})
+    statuses = statuses_of(sites, sums=revisions.sums_of_sites(user), own_ended=own_ended, by=user, now=now)
+    return [site_row(site, statuses[site.pk], now=now) for site in sites]
 
 
 def _managed(user: User) -> Sequence[VOStanding]:
@@ -77,6 +102,7 @@ def home(request: HttpRequest) -> HttpResponse:
     unmatched = unmatched_jobs_of(user, now=database_now()) if waits else []
     held = newest_in_status(user, JobStatus.HELD, at_most=MOST_HELD) if holds else None
     context = {
+        "sites": _administered(user),
         "vos": [vo_view(each, may_administer=user.is_staff, now=current_time()) for each in _managed(user)],
         "strip": strip_of(jobs),
         "submissions": [row_of(each) for each in newest],

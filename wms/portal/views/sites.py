@@ -19,8 +19,10 @@ from django.urls import reverse
 from django.utils.text import capfirst
 from django.views.decorators.http import require_POST, require_safe
 
+from matching.api.site_failures import SiteFailureOut
 from matching.queries.closing import of_closing
 from matching.queries.place_status import directing, living_pilots
+from matching.queries.site_failures import failures_at, hosts_at
 from matching.queries.site_status import statuses_of
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
@@ -34,7 +36,7 @@ from taskqueues.models import Limit
 from taskqueues.queries import with_counts
 from taskqueues.services.limits import managed_by
 from wms.accounts.models import User
-from wms.accounts.queries import history_of, managed_vos_of
+from wms.accounts.queries import HistoryEntry, history_of, managed_vos_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries.accounting import account_of_site
@@ -56,6 +58,8 @@ from wms.portal.views.waiting import supply
 MOST_ROWS: Final = 200
 #: Sites among which the first by another order than that of their names are looked for.
 MOST_SORTED: Final = 1000
+#: Newest failed attempts.
+MOST_FAILURES: Final = 50
 #: Newest entries of a site's history.
 MOST_CHANGES: Final = 5
 
@@ -104,7 +108,7 @@ def _revision_of_page(request: HttpRequest, name: str) -> Sequence[object]:
     throttle = [replace(standing, why_closed="") for standing in standings([site], now=now).values()]
     # Only those who may set its state are shown it.
     may_decide = may_change(site, user)
-    newest = history_of(site, user=user, most=1) if may_decide else ()
+    newest = _history(site, user=user, most=1) if may_decide else ()
     limits = with_counts(_limits_at(site, user)).values_list("pk", "held", "used_s", *BOUNDS) if may_decide else ()
     queues = Queue.objects.filter(ce__site=site).order_by("ce__name", "name")[:MOST_ROWS]
     return (
@@ -203,6 +207,7 @@ def shown_site(request: HttpRequest, site: Site, *, refused: Refused = _NOTHING)
     sums, own_ended = revisions.sums_of_sites(user), _own_ended(user)
     status = statuses_of([site], sums=sums, own_ended=own_ended, by=user, now=now)[site.pk]
     may_decide = may_change(site, user)
+    is_overseen = may_decide or sites_overseen_by(user).filter(pk=site.pk).exists()
     queues = list(
         Queue.objects.filter(ce__site=site).select_related("ce__site").order_by("ce__name", "name")[: MOST_ROWS + 1]
     )
@@ -227,12 +232,27 @@ def shown_site(request: HttpRequest, site: Site, *, refused: Refused = _NOTHING)
         "most": MOST_ROWS,
         "amounts": amount_labels(),
         # Of a manager's VOs and of others.
-        "is_shared": not may_decide and sites_overseen_by(user).filter(pk=site.pk).exists(),
+        "is_shared": is_overseen and not may_decide,
+        "is_administered": site.pk in revisions.administered_sites(user),
+        "failures": _failures(site, user=user, now=now) if is_overseen else None,
         **(_for_deciders(user, site, queues, of_queue, refused=refused, now=now) if may_decide else {}),
     }
     return show(
         request, "portal/site.html", context, status=HTTPStatus.OK if refused is _NOTHING else HTTPStatus.BAD_REQUEST
     )
+
+
+def _failures(site: Site, *, user: User, now: datetime) -> Mapping[str, object]:
+    """Return the failed attempts of the last day, by host and the newest."""
+    newest = failures_at(site, user=user, now=now)[:MOST_FAILURES]
+    rows = [
+        {**SiteFailureOut(lease).data, "leased_at": lease.leased_at, "ended_at": lease.ended_at} for lease in newest
+    ]
+    return {
+        "site": site.name,
+        "hosts": [each for each in hosts_at(site, user=user, now=now) if each.failed][:MOST_ROWS],
+        "newest": rows,
+    }
 
 
 def _for_deciders(
@@ -261,7 +281,8 @@ def _for_deciders(
         "has_more_ces": len(ces) > MOST_ROWS,
         "durations": DURATIONS,
         "most_reason": MAX_REASON_LENGTH,
-        "history": history_of(site, user=user, most=MOST_CHANGES),
+        "tokens_url": reverse("portal:site-tokens", args=[site.name]),
+        "history": _history(site, user=user, most=MOST_CHANGES),
         "throttle_form": refused.throttle or _throttle_form(site),
         **_limits(user, site, refused=refused, now=now),
         **(admin_urls if user.is_staff else {}),
@@ -287,6 +308,11 @@ def _limits(user: User, site: Site, *, refused: Refused, now: datetime) -> Mappi
         "has_more_limits": len(limits) > MOST_ROWS,
         "new_limit": refused.limit if is_new else new_limit_form(site),
     }
+
+
+def _history(site: Site, *, user: User, most: int) -> Sequence[HistoryEntry]:
+    """Return the newest changes of the site; its administrators are shown all, without what concerns one VO only."""
+    return history_of(site, user=user, most=most, is_whole=site.pk in revisions.administered_sites(user))
 
 
 def _own_ended(user: User) -> JobFilterSet:
