@@ -190,9 +190,6 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "submission_job_count_is_one_row": summary(owner, job_group_id=lambda filled: filled.job.submission_id),
     "job_bucket_is_one_row": plots_of_a_day(owner),
     "job_bucket_sum_is_one_row": plots_of_a_day(operator),
-    "job_bucket_hour_at_site": lambda filled: accounting.account_of_site(
-        filled.queue.ce.site, by=owner(filled), vo_ids=None, now=database_now()
-    ),
     "content_of_owner": lambda filled: submissions.of_owner(filled.owner, at_most=10),
     "content_of_group": summary(member, job_name=lambda _: "MC2026_*"),
     "content_with_label": page(operator, job_group=lambda filled: filled.job.job_group),

@@ -64,10 +64,6 @@ class JobBucket(BucketOfJobs):
                 nulls_distinct=False,
             ),
         ]
-        indexes = [
-            # Serves the card of a site: its last hours.
-            models.Index(name="job_bucket_hour_at_site", fields=["site", "begun_at"], condition=Q(width_s=3600)),
-        ]
 
     def __str__(self) -> str:
         return f"bucket {self.pk}"

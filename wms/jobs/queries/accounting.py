@@ -242,7 +242,7 @@ def account_of_site(site: Site, *, by: User, vo_ids: Collection[int] | None, now
         now: the present.
     """
     since = Width.HOUR.begin_of(now) - timedelta(days=1)
-    # Uses index: job_bucket_hour_at_site
+    # Uses index: job_bucket_is_one_row
     hours = JobBucket.objects.filter(site=site, width_s=Width.HOUR, begun_at__gte=since)
     of_whom = {"own": Q(owner=by), "all": Q() if vo_ids is None else Q(vo__in=vo_ids)}
     sums = hours.aggregate(
