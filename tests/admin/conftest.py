@@ -18,6 +18,7 @@ from resources.models import (
     Replica,
     RequirementDefinition,
     Site,
+    SiteAdministrator,
     SiteThrottle,
     SiteToken,
     StorageElement,
@@ -72,6 +73,7 @@ class RowsOfVO:
     task_queue: TaskQueue
     submit_pool: SubmitPool
     site_token: SiteToken
+    site_administrator: SiteAdministrator
     replica: Replica
     api_token: ApiToken
     change: ConfigurationChange
@@ -95,12 +97,13 @@ def make_rows_of_vo(name: str) -> RowsOfVO:
     )
     issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=NOW)
     make_token(member)
+    throttled = make_throttled_site(name=f"busy.{name}.org", vos=[vo])
     return RowsOfVO(
         vo=vo,
         group=group,
         member=member,
         site=site,
-        throttle=SiteThrottle.objects.get(pk=make_throttled_site(name=f"busy.{name}.org", vos=[vo]).pk),
+        throttle=SiteThrottle.objects.get(pk=throttled.pk),
         ce=ce,
         queue=queue,
         limit=Limit.objects.create(vo=vo, running=5),
@@ -114,6 +117,9 @@ def make_rows_of_vo(name: str) -> RowsOfVO:
         task_queue=TaskQueue.objects.get(vo=vo),
         submit_pool=pool,
         site_token=SiteToken.objects.get(site=site),
+        site_administrator=SiteAdministrator.objects.create(
+            site=throttled, user=make_user(username=f"{name}_administrator")
+        ),
         replica=make_replica(f"/{name}/a", vo=vo, storage_element=make_storage_element(name=f"storage{vo.pk}")),
         api_token=ApiToken.objects.get(user=member),
         change=ConfigurationChange.objects.get(row_type="resources.site", row_id=str(site.pk)),

@@ -17,6 +17,7 @@ from resources.models import (
     Replica,
     RequirementDefinition,
     Site,
+    SiteAdministrator,
     SiteThrottle,
     SiteToken,
     StorageElement,
@@ -50,11 +51,23 @@ OF_A_VO: dict[type[models.Model], str] = {
     SubmitPool: "submit_pool",
     SiteThrottle: "throttle",
     SiteToken: "site_token",
+    SiteAdministrator: "site_administrator",
     Replica: "replica",
     ConfigurationChange: "change",
 }
 SHARED: dict[type[models.Model], str] = {Platform: "platform", StorageElement: "storage_element", Director: "director"}
-OPERATORS_ADD = [VO, Group, User, Site, ComputingElement, Queue, Limit, RequirementDefinition, *SHARED]
+OPERATORS_ADD = [
+    VO,
+    Group,
+    User,
+    Site,
+    ComputingElement,
+    Queue,
+    Limit,
+    RequirementDefinition,
+    SiteAdministrator,
+    *SHARED,
+]
 MANAGERS_ADD = [Group, Site, Queue, Limit, RequirementDefinition]
 admin.autodiscover()
 OURS = [model for model in admin.site._registry if not model.__module__.startswith("django.")]

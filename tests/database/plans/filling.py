@@ -139,6 +139,12 @@ _FURTHER = (
     """,
     # Configuration: more of it than any installation has.
     """
+    INSERT INTO resources_siteadministrator (site_id, user_id, made_at)
+    SELECT site.id, person.id, now()
+      FROM (SELECT id FROM resources_site ORDER BY id LIMIT 20) AS site,
+           (SELECT id FROM accounts_user ORDER BY id LIMIT 20) AS person
+    """,
+    """
     INSERT INTO resources_sitetoken (site_id, purpose, digest, configured, created_at, registrations)
     SELECT site.id, purpose, sha256((site.id || purpose || number)::bytea), number = 1, now(), 0
       FROM resources_site AS site, unnest('{status,pilots}'::text[]) AS purpose, generate_series(1, 10) AS number

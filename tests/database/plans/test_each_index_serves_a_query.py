@@ -269,6 +269,8 @@ OF_SMALL_TABLES: Final[Mapping[str, Query]] = {
     "resources_computingelement_state_changed_by_id_5b331f06": deleted(User),
     "resources_queue_state_changed_by_id_a2725d1c": deleted(User),
     "resources_site_state_changed_by_id_1090fcf8": deleted(User),
+    "resources_siteadministrator_made_by_id_088e482e": deleted(User),
+    "resources_siteadministrator_user_id_968038f6": lambda filled: list(Site.objects.administered_by(filled.owner)),
     "resources_requirementdefinition_vos_vo_id_4faf07d9": deleted(VO),
     "resources_site_storage_elements_storageelement_id_ff01b85e": deleted(StorageElement),
     "resources_site_vos_vo_id_28e8b12e": deleted(VO),
