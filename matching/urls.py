@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 
 from matching.api.advertisements import AdvertisementsView
 from matching.api.data import LeaseOutputsView, LeaseReplicasView
+from matching.api.downtimes import DowntimeImportView, DowntimeListView, DowntimeView
 from matching.api.explain import ExplainView
 from matching.api.leases import LeaseListView
 from matching.api.pilot_efficiency import PilotSummaryView
@@ -43,6 +44,9 @@ urlpatterns: list[URLPattern] = [
     path("matches/<uuid:match_id>/outputs/", LeaseOutputsView.as_view(), name="match-outputs"),
     path("matches/<uuid:match_id>/replicas/", LeaseReplicasView.as_view(), name="match-replicas"),
     path("sites/<str:site>/failures/", SiteFailuresView.as_view(), name="site-failures"),
+    path("downtimes/", DowntimeListView.as_view(), name="downtimes"),
+    path("downtimes/import/", DowntimeImportView.as_view(), name="downtimes-import"),
+    path("downtimes/<int:pk>/", DowntimeView.as_view(), name="downtime"),
     path("leases/", LeaseListView.as_view(), name="leases"),
     path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
     path("pilots/summary/", PilotSummaryView.as_view(), name="pilot-summary"),

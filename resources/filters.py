@@ -1,11 +1,11 @@
-"""Filters of the lists of sites and of replicas."""
+"""Filters of the lists of sites, of downtimes and of replicas."""
 
 from django_filters import FilterSet
 
 from resources.domain.files import canonical_lfn
 from resources.models import ReplicaQuerySet, SiteQuerySet
 from wms.accounts.models import VO
-from wms.kernel.filters import NameFilter
+from wms.kernel.filters import NameFilter, ZonedTimeFilter
 from wms.wire.protocol import MAX_LFN
 
 
@@ -23,6 +23,17 @@ class SiteFilterSet(FilterSet):
         """Return the sites that serve the VO; none if the caller may not see the VO."""
         vo = VO.objects.visible_to(self.request.user).filter(name=vo_name).first()
         return sites.none() if vo is None else sites.serving(vo)
+
+
+class DowntimeFilterSet(FilterSet):
+    """Filters of downtimes."""
+
+    site = NameFilter("site__name", max_length=128, help_text="Exact name of the site.")
+    since = ZonedTimeFilter(
+        "ends_at",
+        lookup_expr="gt",
+        help_text="Time in RFC 3339 with a zone: those that ended after it too; they are kept for 90 days.",
+    )
 
 
 class ReplicaFilterSet(FilterSet):

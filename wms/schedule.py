@@ -72,6 +72,8 @@ BEAT: dict[str, BeatEntry] = WHILE_BUSY | {
     "sum-up-limits": every(60, "matching.sum_up_limits"),
     # A run removes a bounded number of jobs, so that a backlog of a million takes few runs; else it is three reads.
     "remove-ended": every(60, "matching.remove_ended"),
+    # Downtimes are announced hours before; GOCDB asks for a quarter of an hour between requests at least.
+    "import-downtimes": every(900, "resources.import_downtimes"),
     # Logs of pilots are kept for 30 days (WMS_PILOT_LOG_S): an hour more does not matter.
     "remove-old-pilot-logs": every(3600, "pilots.remove_old_logs"),
     # WMS_SECURITY_LOG_DAYS: an hour more does not matter.

@@ -340,6 +340,9 @@ WMS_MAX_SESSIONS_PER_USER = env.int("WMS_MAX_SESSIONS_PER_USER", default=50)
 #: Days for which the security log is kept, but for changes of the configuration (WMS_KEEP_ADMIN_LOG_DAYS): as long as
 #: an incident may take to be noticed.
 WMS_SECURITY_LOG_DAYS = env.int("WMS_SECURITY_LOG_DAYS", default=365)
+#: Where downtimes announced in GOCDB are read every 15 minutes: an https address of its method get_downtime, with a
+#: window of time in the query, or the absolute path of a file; empty: nowhere.
+WMS_GOCDB_URL = env.str("WMS_GOCDB_URL", default="")
 #: Largest unpacked size of an archive on a worker node.
 WMS_SANDBOX_MAX_UNPACKED_BYTES = env.int("WMS_SANDBOX_MAX_UNPACKED_BYTES", default=200 * 1024 * 1024)
 #: Time for which an unused SubmitPool is kept, as it may be needed again "soon after" (RFC 7 §3).

@@ -7,7 +7,7 @@ from typing import Final
 
 from matching.domain.findings import CLOSED, MIDDLEWARE, RequiredOf, WaitingRequirements
 from resources.domain.requirements import requirements_in_words, unmet
-from taskqueues.domain.offer import ResourceOffer
+from taskqueues.domain.offer import DowntimeAhead, ResourceOffer
 from wms.jobs.domain.fields import shown
 from wms.kernel.names import counted, listed
 from wms.wire.amounts import AMOUNTS, Amount
@@ -69,6 +69,11 @@ def throttled_in_words(offer: ResourceOffer) -> str:
     # Not the expression itself: it may name other users.
     why = f": its expression is not TRUE for their {listed(offer.refused_by, last=' and ')}" if offer.refused_by else ""
     return f"the throttle of {offer.site} does not accept such jobs now{why}"
+
+
+def would_not_end_in_words(downtime: DowntimeAhead) -> str:
+    """Return that a job would not end before a downtime."""
+    return f"it would not end before {downtime.words}"
 
 
 def resources_in_words(resources: RequiredOf) -> str:
@@ -210,6 +215,12 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
         ),
         **{amount.condition: _amount(amount) for amount in AMOUNTS},
         "container": Words(_container, lambda offer: "" if offer.container else "runs none", for_one="this queue"),
+        "downtime": Words(
+            lambda _needs: "must end before downtimes",
+            lambda offer: "" if offer.downtime is None else would_not_end_in_words(offer.downtime),
+            for_one="",
+            for_several="at present,",
+        ),
         "throttle": Words(
             lambda _needs: "may be held back by throttles of sites",
             throttled_in_words,

@@ -1,4 +1,4 @@
-"""The jobs that a ban or drain of a place concerns, before it is decided (ADR 105)."""
+"""The jobs that a ban, drain or downtime of a place concerns, before it is decided (ADR 105)."""
 
 from django.db.models import Q, Sum
 
@@ -14,14 +14,20 @@ from wms.kernel.consequences import Consequence
 
 def of_closing(place: Site | ComputingElement | Queue) -> Consequence:
     """Return what it stops when a place takes no further jobs: those that wait and can run nowhere else."""
-    waiting = QueuedJob.objects.filter(task_queue__in=TaskQueue.objects.filter(_require(place))).count()
+    waiting = waiting_only_at(place)
     extent = (
-        f"{jobs_in_words(_running(place), 'run')} there; {jobs_in_words(waiting, 'wait')} that can run nowhere else."
+        f"{jobs_in_words(running_at(place), 'run')} there; {jobs_in_words(waiting, 'wait')} that can run nowhere else."
     )
     return Consequence(sentence=f"No further job starts at {full_name(place)}.", extent=extent, is_felt=bool(waiting))
 
 
-def _running(place: Site | ComputingElement | Queue) -> int:
+def waiting_only_at(place: Site | ComputingElement | Queue) -> int:
+    """Return the number of waiting jobs that can run nowhere else."""
+    return QueuedJob.objects.filter(task_queue__in=TaskQueue.objects.filter(_require(place))).count()
+
+
+def running_at(place: Site | ComputingElement | Queue) -> int:
+    """Return the number of jobs that pilots hold at a place."""
     if isinstance(place, Site):
         # Uses index: job_count_of_site
         leased = CurrentSiteJobCount.objects.filter(site=place, status__one_of=LEASED_STATUSES)

@@ -36,7 +36,7 @@ class WaitReason(StrEnum):
     PILOT = "pilot"
     #: A limit without room.
     LIMIT = "limit"
-    #: Batch queues fit that are banned or draining, or whose site's throttle is closed.
+    #: Batch queues fit that are banned, draining or before a downtime, or whose site's throttle is closed.
     CLOSED = "closed"
     #: No batch queue there is fits.
     NO_QUEUE = "no_queue"
@@ -45,8 +45,8 @@ class WaitReason(StrEnum):
 def unmatched_counts(now: datetime) -> Collection[UnmatchedCount]:
     """Return how many jobs wait that fit no batch queue there is, for each owner, group and type.
 
-    Bans, throttles and limits are left out: they pass. So are platforms of nodes that no queue states, and jobs of
-    owners whose jobs are not matched at all. The numbers are those of the index, which are estimates.
+    Bans, downtimes, throttles and limits are left out: they pass. So are platforms of nodes that no queue states, and
+    jobs of owners whose jobs are not matched at all. The numbers are those of the index, which are estimates.
 
     Args:
         now: the time.
@@ -101,7 +101,7 @@ def _numbers(snapshot: Snapshot, rows_of: Mapping[WaitReason, Mask]) -> Mapping[
 
 
 def _if_open(offer: ResourceOffer, _queue: Queue) -> ResourceOffer:
-    return replace(offer, accepting=True)
+    return replace(offer, accepting=True, downtime=None)
 
 
 def _as_it_is(closings: Closings, offer: ResourceOffer, queue: Queue) -> ResourceOffer:

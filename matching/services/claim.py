@@ -103,6 +103,8 @@ class Claimant:
     ce_name: str | None = None
     queue_name: str | None = None
     slot: SlotBound = field(default_factory=dict)
+    #: Begin of the next downtime that the offer knows; None: it knows none.
+    downtime_at: datetime | None = None
 
 
 class SeenThrottle(NamedTuple):
@@ -136,7 +138,7 @@ _CLAIM: Final = (
     f"SELECT {_COLUMNS} FROM wms_claim("  # noqa: S608 - our own names
     "$1::bigint, $2::uuid, $3::smallint, $4::uuid, $5::bigint, $6::smallint, $7::float8, $8::boolean, $9::bigint,"
     " $10::bigint, $11::bigint, $12::float8, $13::float8, $14::bigint, $15::integer, $16::text, $17::text,"
-    " $18::boolean, $19::jsonb)"
+    " $18::boolean, $19::jsonb, $20::timestamptz)"
 )
 _CLOSE: Final = f"SELECT {_COLUMNS} FROM wms_close_request($1::bigint, $2::uuid, $3::jsonb)"  # noqa: S608 - our own names
 
@@ -175,6 +177,7 @@ def claim(
         *(seen or (None, None)),
         *(claimant.ce_name, claimant.queue_name, locks_throttle),
         msgspec.json.encode(claimant.slot).decode(),
+        claimant.downtime_at,
     )
     return claimed
 

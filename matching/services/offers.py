@@ -28,6 +28,8 @@ NOBODY = 0
 ANY = "ANY"
 #: Pilots whose bindings are read together with that of one pilot, before and after it.
 NEIGHBOURS = 50
+#: Of a core, relative to the reference core; a node that reports more is not believed.
+MAX_SPEED: Final = 100.0
 #: Bindings kept in memory, so that 100,000 idle pilots find theirs again.
 MAX_BONDS: Final = 200_000
 #: Seconds without use after which one is dropped: an idle pilot asks again within LONGEST_S of ``retry_after``.
@@ -76,6 +78,9 @@ class PilotBinding(NamedTuple):
 
 
 _BINDINGS: Final[RecentlyUsed[int, PilotBinding]] = RecentlyUsed(most=MAX_BONDS, unused_s=BONDS_UNUSED_S)
+_SPEED: Final = (
+    "SELECT (node -> 'speed')::float8 FROM pilots_pilot WHERE id = %s AND jsonb_typeof(node -> 'speed') = 'number'"
+)
 _BONDS_AROUND: Final = (
     "SELECT id, vo_id, group_id, owner_id, queue_id, site_id, ce_id, setup FROM pilots_pilot WHERE id BETWEEN %s AND %s"
 )
@@ -187,6 +192,17 @@ def with_reported_platform(request: OfferRequest, *, pilot_id: int) -> OfferRequ
     rows = query_prepared("SELECT node ->> 'platform' FROM pilots_pilot WHERE id = %s", pilot_id)
     reported = [platform for (platform,) in rows if platform]
     return replace(request, platforms=tuple(reported)) if reported else request
+
+
+def with_own_speed(offer: ResourceOffer, *, pilot_id: int) -> ResourceOffer:
+    """Return the offer whose CPU time until a downtime is that of the pilot's node, as far as it measured its speed."""
+    if offer.downtime is None:
+        return offer
+    measured = [speed for (speed,) in query_prepared(_SPEED, pilot_id) if 0 < speed <= MAX_SPEED]
+    if not measured:
+        return offer
+    cpu_time_s = int(offer.downtime.wall_time_s * measured[0])
+    return replace(offer, downtime=replace(offer.downtime, cpu_time_s=cpu_time_s))
 
 
 def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, lookups: CachedLookups) -> PilotPlace:

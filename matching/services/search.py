@@ -17,7 +17,15 @@ from matching.services import limits
 from matching.services.claim import Claimant, Claimed, ClaimOutcome, HeldFor, SeenThrottle, claim, close
 from matching.services.empty_answers import EmptyAnswer, empty_answer
 from matching.services.limits import full_limits
-from matching.services.offers import OfferRequest, PilotBinding, PilotPlace, of_pilot, vo_of, within_slot
+from matching.services.offers import (
+    OfferRequest,
+    PilotBinding,
+    PilotPlace,
+    of_pilot,
+    vo_of,
+    with_own_speed,
+    within_slot,
+)
 from matching.services.site_throttle import (
     MOVED,
     THROTTLED,
@@ -371,6 +379,7 @@ def search_in(
     """
     lookups = CachedLookups(snapshot.memo)
     offer, where = _offer_in(snapshot, request, binding, lookups)
+    offer = with_own_speed(offer, pilot_id=pilot_id)
     site_id, ce_id, queue_id = where.place.ids
     claimant = Claimant(
         pilot_id=pilot_id,
@@ -381,6 +390,7 @@ def search_in(
         ce_name=where.ce_name,
         queue_name=where.queue_name,
         slot=where.slot,
+        downtime_at=None if offer.downtime is None else offer.downtime.begins_at,
     )
     limits_at = lookups.get(limits_by_place)
     places = {(site, ce) for site in (None, site_id) for ce in (None, ce_id)} if limits_at else ()

@@ -7,8 +7,8 @@
 --   held_back     jobs wait, but this pilot can get none before opens_at. The reason is the scope:
 --                 delay: all pilots; place: those at the same queue; host: this pilot
 --   closed        with a reason. slot: the pilot's open leases leave no room for a job of this task queue; pilot_…,
---                 black_hole or request_answered: no further job for this request; site, ce, queue, vo, throttle…: no
---                 job at this place; place, throttle_elsewhere: no job at an unknown place; owner, pool,
+--                 black_hole or request_answered: no further job for this request; site, ce, queue, vo, downtime,
+--                 throttle…: no job at this place; place, throttle_elsewhere: no job at an unknown place; owner, pool,
 --                 limit_elsewhere: no job of this task queue; limit: no job in the scope of the limit
 --   gone          the task queue has been removed
 --
@@ -289,7 +289,9 @@ CREATE FUNCTION wms_claim(
     -- their order, the expression is evaluated for a state that stays, and the claim repeated (ADR 29).
     locks_throttle boolean DEFAULT false,
     -- The amounts, by name, that the open leases of the pilot may use together; others are not limited.
-    the_slot jsonb DEFAULT '{}'
+    the_slot jsonb DEFAULT '{}',
+    -- The begin of the next downtime that the offer was compared with; null: none.
+    the_downtime timestamptz DEFAULT NULL
 ) RETURNS SETOF wms_claimed LANGUAGE plpgsql
 -- Every table is read by a key; the planner may use outdated statistics of a table that was empty.
 SET enable_seqscan = off
@@ -308,6 +310,7 @@ DECLARE
     -- Whether held-back jobs wait at the level.
     some_held_back boolean;
     many integer;
+    next_downtime timestamptz;
 BEGIN
     claimed.answer := 'closed';
     -- Checked before anything is written, because closed places are common. A repeated request that already has a lease
@@ -364,6 +367,15 @@ BEGIN
                FROM taskqueues_taskqueue AS task_queue WHERE task_queue.id = the_task_queue),
             ''
         );
+    END IF;
+    IF claimed.reason = '' AND EXISTS (SELECT FROM resources_downtime) THEN
+        next_downtime := wms_next_downtime(
+            facts.vo_id, the_site, the_ce, the_queue, the_ce_name, the_queue_name, right_now
+        );
+        -- It has begun, or the job was not compared with it.
+        IF next_downtime <= right_now OR next_downtime < coalesce(the_downtime, 'infinity') THEN
+            claimed.reason := 'downtime';
+        END IF;
     END IF;
     IF claimed.reason <> '' THEN
         RETURN NEXT claimed;

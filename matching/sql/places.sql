@@ -1,4 +1,4 @@
--- Checks of the claim for a pilot whose queue is unknown (ADR 27).
+-- Checks of the claim on the place of a pilot, known or not (ADR 27).
 
 -- Every queue where a pilot may be, and every CE and site there without any (null: any); with whether it takes jobs,
 -- and whether its site is throttled.
@@ -56,5 +56,31 @@ CREATE FUNCTION wms_why_not_at_unknown_place(
                AND num_nonnulls(a_limit.running, a_limit.cpu_s_per_day, a_limit.delay_s) > 0
         ) THEN 'limit_elsewhere'
         ELSE ''
+    END
+$$;
+
+-- The begin of the downtime that comes next, or runs, at the place of a pilot or, if its queue is unknown, at any place
+-- where it may be; null: none is planned.
+CREATE FUNCTION wms_next_downtime(
+    the_vo bigint, the_site bigint, the_ce bigint, the_queue bigint, the_ce_name text, the_queue_name text,
+    right_now timestamptz
+) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    -- Uses index: downtime_of_site
+    SELECT CASE
+        WHEN the_queue IS NOT NULL THEN (
+            SELECT min(downtime.begins_at)
+              FROM resources_downtime AS downtime
+             WHERE downtime.site_id = the_site AND downtime.ends_at > right_now
+               AND (downtime.ce_id IS NULL OR downtime.ce_id = the_ce)
+               AND (downtime.queue_id IS NULL OR downtime.queue_id = the_queue)
+        )
+        ELSE (
+            SELECT min(downtime.begins_at)
+              FROM wms_possible_places(the_vo, the_site, the_ce, the_ce_name, the_queue_name, right_now) AS place
+              JOIN resources_downtime AS downtime
+                ON downtime.site_id = place.site_id AND downtime.ends_at > right_now
+               AND (downtime.ce_id IS NULL OR downtime.ce_id = place.ce_id)
+               AND (downtime.queue_id IS NULL OR downtime.queue_id = place.queue_id)
+        )
     END
 $$;

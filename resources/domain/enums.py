@@ -5,6 +5,13 @@ from enum import StrEnum
 from wms.wire import protocol
 
 
+class DowntimeSource(StrEnum):
+    """Where a downtime was announced."""
+
+    HERE = ""
+    GOCDB = "gocdb"
+
+
 class ResourceState(StrEnum):
     """State of a site, a computing element or a queue."""
 

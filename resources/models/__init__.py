@@ -1,5 +1,6 @@
 """Models of resources: site > computing element > queue, with offers and states, and storage elements (RFC7)."""
 
+from resources.models.downtimes import Downtime
 from resources.models.places import (
     ComputingElement,
     Platform,
@@ -27,6 +28,7 @@ from resources.models.storage import (
 
 __all__ = [
     "ComputingElement",
+    "Downtime",
     "OutputName",
     "Platform",
     "Queue",

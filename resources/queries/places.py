@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
+from resources.queries.downtimes import PlaceIds, PlannedDowntime, changes_of_downtimes, downtimes_at, next_downtime
 from wms.accounts.models import VO
 from wms.kernel.errors import NotFoundError, RejectedError
 from wms.kernel.memo import UNCACHED, CachedLookups
@@ -104,14 +105,17 @@ def _closed_place(
 
 
 def ends_of_states() -> tuple[datetime, ...]:
-    """Return the planned ends, past ones too, of bans, drains and pauses of VOs, in their order."""
+    """Return the planned ends of bans, drains and pauses of VOs, and the begins and ends of downtimes, in their order.
+
+    Past ones too.
+    """
     states = [
         end
         for rows in (Site.objects.all(), ComputingElement.objects.all(), Queue.objects.all())
         for end in rows.exclude(state=ResourceState.ACTIVE).values_list("state_until", flat=True)
     ]
     pauses = [end for ends in VO.objects.values_list("paused_until", "all_paused_until") for end in ends]
-    return tuple(sorted(end for end in (*states, *pauses) if end is not None))
+    return tuple(sorted(end for end in (*states, *pauses, *changes_of_downtimes()) if end is not None))
 
 
 class UnknownPlaceError(RejectedError):
@@ -150,11 +154,9 @@ class ResourcePlace:
         return None if level is None else level.setup_for(vo)
 
     @property
-    def ids(self) -> tuple[int | None, int | None, int | None]:
+    def ids(self) -> PlaceIds:
         """Return the primary keys of site, CE and queue of the innermost known level; None further inwards."""
-        levels = {} if self.innermost is None else _outwards(self.innermost)
-        site, ce, queue = (levels[name].pk if name in levels else None for name in LEVEL_NAMES)
-        return site, ce, queue
+        return (None, None, None) if self.innermost is None else ids_of(self.innermost)
 
 
 def resolve_place(vo: VO, *, site: str | None = None, ce: str | None = None, queue: str | None = None) -> ResourcePlace:
@@ -248,7 +250,8 @@ def why_closed(
 ) -> str:
     """Return why *level* gives no jobs to pilots of *vo* at *now*; empty: it gives jobs.
 
-    Matching for the VO must not be paused, the level and all outer ones must be active, and the site must serve the VO.
+    Matching for the VO must not be paused, the level and all outer ones must be active and not in downtime, and the
+    site must serve the VO.
     """
     if paused := vo.why_paused(now):
         return paused
@@ -259,6 +262,9 @@ def why_closed(
             # A part of other sentences, which add their own full stop.
             reason = f": {row.state_reason.rstrip(' .')}" if row.state_reason else ""
             return f"{LEVEL_NAMES[kind]} {row} is {row.state}{until}{reason}"
+    downtime = downtime_of(level, now=now, lookups=lookups)
+    if downtime is not None and downtime.is_running(now=now):
+        return downtime.running_in_words
     site = chain["site"]
     if not lookups.get(serves, site, vo):
         return f"site {site} does not serve {vo}"
@@ -270,6 +276,24 @@ def accepting(
 ) -> bool:
     """Return whether *level* gives jobs to pilots of *vo* at *now*."""
     return not why_closed(level, vo=vo, now=now, lookups=lookups)
+
+
+def downtime_of(
+    level: Site | ComputingElement | Queue, *, now: datetime, lookups: CachedLookups = UNCACHED
+) -> PlannedDowntime | None:
+    """Return the downtime that is running at a level or around it, else the next one; None: none is known."""
+    return next_downtime(_downtimes_of, ids_of(level), now=now, lookups=lookups)
+
+
+def _downtimes_of(ids: PlaceIds) -> Sequence[PlannedDowntime]:
+    return downtimes_at([ids])
+
+
+def ids_of(level: Site | ComputingElement | Queue) -> PlaceIds:
+    """Return the primary keys of site, CE and queue of a level; None further inwards."""
+    chain = _outwards(level)
+    site, ce, queue = (chain[name].pk if name in chain else None for name in LEVEL_NAMES)
+    return site, ce, queue
 
 
 def _outwards(level: Site | ComputingElement | Queue) -> dict[str, Site | ComputingElement | Queue]:

@@ -7,8 +7,10 @@ from functools import cached_property
 
 from resources.domain.enums import PilotType, ResourceState, ThrottlePolicy
 from resources.models import ComputingElement, Queue, Site
-from resources.queries.places import LEVEL_NAMES, ces_of, queues_of
+from resources.queries.downtimes import PlannedDowntime, downtimes_at, next_downtime
+from resources.queries.places import LEVEL_NAMES, ces_of, ids_of, queues_of
 from wms.accounts.models import VO
+from wms.kernel.memo import UNCACHED, CachedLookups
 
 _PARAMETERS = ("parameters", "vo_parameters")
 
@@ -65,14 +67,19 @@ class PossiblePlaces:
         levels: list[Site | ComputingElement | Queue] = [*self.sites.values(), *self.ces.values(), *self.queues]
         return [level for level in levels if level.state != ResourceState.ACTIVE]
 
-    def why_closed(self, *, now: datetime) -> str:
+    def next_downtime(self, *, now: datetime, lookups: CachedLookups = UNCACHED) -> PlannedDowntime | None:
+        """Return a downtime that is running at one of the places, else the first to begin; None: none is known."""
+        return next_downtime(_downtimes_of_all, self, now=now, lookups=lookups)
+
+    def why_closed(self, *, now: datetime, lookups: CachedLookups = UNCACHED) -> str:
         """Return which of the levels takes no jobs at *now*; empty: all do."""
         for level in self._closed:
             state = level.state_at(now)
             if state is not ResourceState.ACTIVE:
                 kind = {Site: "site", ComputingElement: "ce"}.get(type(level), "queue")
                 return f"{LEVEL_NAMES[kind]} {level} is {state}"
-        return ""
+        downtime = self.next_downtime(now=now, lookups=lookups)
+        return downtime.running_in_words if downtime is not None and downtime.is_running(now=now) else ""
 
     def why_refused(self, pilot_type: PilotType) -> str:
         """Return which computing element does not accept pilots of this type; empty: all do."""
@@ -94,6 +101,15 @@ class PossiblePlaces:
             return site_id is None or site_id in self.sites
         ce = self.ces.get(ce_id)
         return ce is not None and site_id in {None, ce.site_id}
+
+
+def _downtimes_of_all(places: PossiblePlaces) -> Sequence[PlannedDowntime]:
+    levels: list[Site | ComputingElement | Queue] = [
+        *places.queues,
+        *places.ces_without_queue,
+        *places.sites_without_ce,
+    ]
+    return downtimes_at(ids_of(level) for level in levels)
 
 
 def possible_places(vo: VO, site: str | None, ce: str | None, queue: str | None) -> PossiblePlaces:

@@ -23,8 +23,9 @@ class MatchCondition:
     accepts: Callable[[Columns, ResourceOffer], Mask | None]
     #: Fields of the offer that it uses: offers with equal values get the same result.
     looks_at: tuple[str, ...] = ()
-    #: Its field is a number compared with those of task queues: offers that reach the same of them get the same result.
-    is_amount: bool = False
+    #: Numbers of task queues with which the fields are compared, one for each: offers that reach the same of them get
+    #: the same result. Empty: the fields are no numbers.
+    numbers: tuple[str, ...] = ()
 
 
 def _at_most(name: str) -> MatchCondition:
@@ -37,7 +38,7 @@ def _at_most(name: str) -> MatchCondition:
         enough: Mask = queues.numbers[name] <= offered
         return enough
 
-    return MatchCondition(accepts, (name,), is_amount=True)
+    return MatchCondition(accepts, (name,), numbers=(name,))
 
 
 def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
@@ -99,6 +100,15 @@ def _job_type(queues: Columns, offer: ResourceOffer) -> Mask | None:
     return queues.job_type.is_one_of(offer.job_types) if offer.job_types else None
 
 
+def _downtime(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    """Jobs must end by the next downtime; those without a wall-clock limit count by their CPU time."""
+    if offer.downtime is None:
+        return None
+    wall_time_s, left = queues.numbers["wall_time_s"], offer.downtime
+    ends: Mask = np.where(wall_time_s > 0, wall_time_s <= left.wall_time_s, queues.cpu_time_s <= left.cpu_time_s)
+    return ends
+
+
 def _throttle(queues: Columns, offer: ResourceOffer) -> Mask | None:
     if offer.throttled:
         return np.zeros(len(queues), dtype=np.bool_)
@@ -151,6 +161,9 @@ CONDITIONS: Mapping[str, MatchCondition] = MappingProxyType(
         **{amount.condition: _at_most(amount.name) for amount in AMOUNTS},
         # Required or not, offered or not: an amount of 0 or 1.
         "container": _at_most("container"),
+        "downtime": MatchCondition(
+            _downtime, ("wall_time_to_downtime_s", "cpu_time_to_downtime_s"), numbers=("wall_time_s", "cpu_time_s")
+        ),
         "throttle": MatchCondition(_throttle, ("throttled", "refused")),
         "limit": MatchCondition(_limit, ("full_limits",)),
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from resources.domain.enums import PilotType
@@ -29,6 +30,18 @@ class SlotOffer(DividedAmounts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DowntimeAhead:
+    """The next downtime of the place of an offer: only jobs that would end by its begin fit (ADR 108)."""
+
+    begins_at: datetime
+    #: Such as "the downtime of site X from 2026-12-01 14:00 UTC on: maintenance".
+    words: str
+    #: Seconds until its begin, and the reference-core CPU seconds that a core can do until then.
+    wall_time_s: int
+    cpu_time_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceOffer(SlotOffer):
     """The resources of one slot, resolved against the configuration.
 
@@ -47,8 +60,10 @@ class ResourceOffer(SlotOffer):
     #: None: not decided yet, as a director's pilot gets that of the jobs for which it is sent (ADR 83).
     setup: str | None
     site: str | None
-    #: Whether site, CE and queue are active, and the site serves the VO; if not, no job is leased.
+    #: Whether site, CE and queue are active and not in downtime, and the site serves the VO; if not, no job is leased.
     accepting: bool = True
+    #: None: none is planned.
+    downtime: DowntimeAhead | None = None
     ce: str | None
     #: Names of the sites where the slot may be; empty: no such site is known. None: ``site`` is.
     possible_sites: tuple[str, ...] | None = None
@@ -76,6 +91,16 @@ class ResourceOffer(SlotOffer):
     def pilot_type(self) -> PilotType:
         """Private if bound to a group (PIL §3.1)."""
         return PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE
+
+    @property
+    def wall_time_to_downtime_s(self) -> int | None:
+        """Seconds until the next downtime; None: none is planned."""
+        return None if self.downtime is None else self.downtime.wall_time_s
+
+    @property
+    def cpu_time_to_downtime_s(self) -> int | None:
+        """Reference-core CPU seconds, per core, until the next downtime; None: none is planned."""
+        return None if self.downtime is None else self.downtime.cpu_time_s
 
 
 #: {amount: the most that a pilot may offer of it, and its open leases may require together}; others are not bounded.

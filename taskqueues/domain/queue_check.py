@@ -68,9 +68,10 @@ _LOOK: Mapping[str, Callable[[ResourceOffer], Hashable]] = {
 }
 _OF_PLACE = frozenset(
     {"site", "possible_sites", "accepting", "ce", "possible_ces", "throttled", "refused", "full_limits"}
+    | {"wall_time_to_downtime_s", "cpu_time_to_downtime_s"}
 )
 #: Conditions that can change by themselves.
-CLOSINGS = frozenset({"site", "throttle", "limit"})
+CLOSINGS = frozenset({"site", "downtime", "throttle", "limit"})
 
 
 def _part(*, of_place: bool) -> tuple[Sequence[str], Callable[[ResourceOffer], Hashable]]:

@@ -1,8 +1,9 @@
-"""Install functions, triggers and views; drop the indexes that Django makes beside others and that no query uses."""
+"""Drop the indexes that Django makes beside others and that no query uses.
+
+Functions, triggers and views are installed by the newest migration that does (ADR 50).
+"""
 
 from django.db import migrations
-
-from wms.kernel.sql_texts import InstallTexts
 
 
 class Migration(migrations.Migration):
@@ -13,7 +14,6 @@ class Migration(migrations.Migration):
         ("resources", "0001_squashed_0_1_0"),
     ]
     operations = [
-        InstallTexts("taskqueues", digest="793ec0604e4fc129fccf5cfa502f6f428c8b4993231ed21b41a80e2b3c878a96"),
         migrations.RunSQL(
             "DROP INDEX IF EXISTS taskqueues_submitpool_id_8ffd1f9e_like",
             migrations.RunSQL.noop,

@@ -13,9 +13,9 @@ from resources.domain.software import PublishedSoftware
 from resources.models import Queue
 from resources.queries.eligible_queues import published_software
 from resources.queries.known_names import compatible_platforms
-from resources.queries.places import ResourcePlace, accepting, serves
+from resources.queries.places import ResourcePlace, accepting, downtime_of, serves
 from resources.queries.possible_queues import PossiblePlaces
-from taskqueues.domain.offer import NO_JOB_TYPE, ResourceOffer, SlotOffer
+from taskqueues.domain.offer import NO_JOB_TYPE, DowntimeAhead, ResourceOffer, SlotOffer
 from taskqueues.queries import pools_of_all, pools_of_queue, queues_of_pools
 from wms.accounts.models import VO
 from wms.kernel.memo import UNCACHED, CachedLookups, Memo, PreloadedLookups
@@ -65,13 +65,14 @@ def resolve(
     Args:
         slot: the description; it can only narrow a queue's platforms and pools.
         vo, place: whose jobs the pilot runs, and the rows of its place, as far as they are known.
-        now: time for which bans are evaluated.
+        now: time for which bans and downtimes are evaluated.
         lookups: memoised lookups of the configuration.
         possible: places of a pilot whose queue is unknown; None: nothing else of the place is compared.
         some_name_software: whether a task queue compared with the offer names software; else no software is read.
     """
     possible = possible if place.queue is None else None
     closed, terms, pools = _configured(place, possible, vo=vo, now=now, lookups=lookups)
+    downtime = None if closed else _downtime(place, possible, now=now, lookups=lookups)
     platforms = _platforms(slot, terms, lookups=lookups)
     return ResourceOffer(
         vo_id=vo.pk,
@@ -80,6 +81,7 @@ def resolve(
         site=slot.site if place.site is None else place.site.name,
         possible_sites=possible.site_names if possible is not None and place.site is None else None,
         accepting=not closed,
+        downtime=downtime,
         ce=slot.ce if place.ce is None else place.ce.name,
         possible_ces=possible.ce_names if possible is not None and place.ce is None else None,
         platforms=platforms[0] if len(platforms) == 1 else None,
@@ -103,12 +105,31 @@ def _configured(
     closed = bool(vo.why_paused(now))
     if possible is not None:
         terms = lookups.get(_terms_of_all, possible)
-        return closed or bool(possible.why_closed(now=now)), terms, lookups.get(pools_of_all, possible, vo)
+        closed = closed or bool(possible.why_closed(now=now, lookups=lookups))
+        return closed, terms, lookups.get(pools_of_all, possible, vo)
     if place.innermost is not None:
         closed = not accepting(place.innermost, vo=vo, now=now, lookups=lookups)
     if place.queue is None:
         return closed, _terms_of(()), None
     return closed, _terms_of((place.queue,)), lookups.get(pools_of_queue, place.queue, vo)
+
+
+def _downtime(
+    place: ResourcePlace, possible: PossiblePlaces | None, *, now: datetime, lookups: CachedLookups
+) -> DowntimeAhead | None:
+    """Return the next downtime of an open place, or of any possible one; None: none is planned."""
+    if possible is not None:
+        downtime = possible.next_downtime(now=now, lookups=lookups)
+    elif place.innermost is not None:
+        downtime = downtime_of(place.innermost, now=now, lookups=lookups)
+    else:
+        downtime = None
+    if downtime is None:
+        return None
+    left_s = int((downtime.begins_at - now).total_seconds())
+    return DowntimeAhead(
+        begins_at=downtime.begins_at, words=downtime.ahead_in_words, wall_time_s=left_s, cpu_time_s=left_s
+    )
 
 
 def _platforms(slot: OfferedSlot, terms: _Terms, *, lookups: CachedLookups) -> Sequence[tuple[str, ...]]:

@@ -72,3 +72,5 @@ CREATE TRIGGER configuration_changes AFTER INSERT OR UPDATE OR DELETE ON taskque
     FOR EACH STATEMENT EXECUTE FUNCTION wms_configuration_changes();
 CREATE TRIGGER configuration_changes AFTER INSERT OR UPDATE OR DELETE ON taskqueues_limit
     FOR EACH STATEMENT EXECUTE FUNCTION wms_configuration_changes();
+CREATE TRIGGER configuration_changes AFTER INSERT OR UPDATE OR DELETE ON resources_downtime
+    FOR EACH STATEMENT EXECUTE FUNCTION wms_configuration_changes();

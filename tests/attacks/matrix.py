@@ -193,6 +193,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:site-tokens": OF_THE_SITE,
         "POST portal:site-token-revoke": OF_THE_SITE,
         "GET portal:site-failures-csv": OF_THE_SITE,
+        "POST portal:site-downtimes": OF_THE_SITE,
         "GET portal:shares": PEOPLE,
         "GET portal:shares-csv": MANAGERS | OTHER_MANAGER,  # with the groups of a VO of the caller
         "GET portal:submit-json": PEOPLE,
@@ -239,6 +240,11 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET user-suspension": MANAGERS,
         "PUT user-suspension": MANAGERS,
         "DELETE user-suspension": MANAGERS,
+        "GET downtimes": PEOPLE,
+        "POST downtimes": OF_THE_SITE,
+        "GET downtime": OF_THE_SITE,
+        "DELETE downtime": OF_THE_SITE,
+        "POST downtimes-import": OPERATORS,
         "GET limits": MANAGERS | OTHER_MANAGER,  # with those of the caller
         "POST limits": MANAGERS | OTHER_MANAGER,  # to whom the VO's name is an unknown one: 400
         "GET limit": MANAGERS,
@@ -360,6 +366,9 @@ OF_ADMINISTRATION: Final = frozenset(
         "DELETE group-member",
         "PUT user-suspension",
         "DELETE user-suspension",
+        "POST downtimes",
+        "DELETE downtime",
+        "POST downtimes-import",
         "POST limits",
         "PUT limit",
         "DELETE limit",

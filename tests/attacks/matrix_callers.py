@@ -21,7 +21,7 @@ from resources.services.administrators import make_administrator
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests import factories
 from tests.admin.conftest import RowsOfVO, make_rows_of_vo
-from tests.api.credentials.sample import CREDENTIALS, PASSWORD, SampleData, make_sample
+from tests.api.credentials.sample import CREDENTIALS, IN_TEN_YEARS, PASSWORD, SampleData, make_sample
 from tests.attacks.matrix import MACHINES, NOBODY_KNOWN, UNWANTED
 from tests.oidc import ID, ScriptedProvider
 from wms.accounts import security_log
@@ -111,6 +111,7 @@ def make_scene(provider: ScriptedProvider) -> Scene:
             "portal:site-token-revoke name": sample.site.name,
             "portal:site-token-revoke pk": sample.site_token_id,
             "portal:site-failures-csv name": sample.site.name,
+            "portal:site-downtimes name": sample.site.name,
             "portal:token-revoke pk": sample.alice_token_id,
             "portal:group-leave pk": sample.group.pk,
             "portal:group-default pk": sample.group.pk,
@@ -378,6 +379,7 @@ def _objects_of(rows: RowsOfVO) -> SampleData:
         sandbox="",
         alice_token_id=rows.api_token.pk,
         limit=rows.limit,
+        downtime=factories.make_downtime(rows.site, begins_at=IN_TEN_YEARS),
         black_hole=rows.black_hole,
         site_token_id=rows.site_token.pk,
     )

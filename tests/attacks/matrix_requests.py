@@ -210,6 +210,11 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
         "portal:person-admit": {"group": scene.sample.group.pk},
         "portal:people-membership": {"username": scene.sample.alice.username, "group": group},
         "portal:person-suspension": {"suspended": "yes", "reason": "an attack"},
+        "portal:site-downtimes": {
+            "begins_at": "2036-01-02T08:00",
+            "ends_at": "2036-01-02T12:00",
+            "reason": "new disks",
+        },
         "portal:site-state": {"state": "draining", "reason": "kernel update", "for_s": "7200"},
         "portal:site-throttle": {
             "policy": "matches",

@@ -10,6 +10,7 @@ from tests.factories.pilots import make_black_hole, make_match, make_pilot, make
 from tests.factories.resources import (
     LARGE_SLOT,
     make_ce,
+    make_downtime,
     make_platform,
     make_queue,
     make_replica,
@@ -26,6 +27,7 @@ __all__ = [
     "make_black_hole",
     "make_bucket",
     "make_ce",
+    "make_downtime",
     "make_group",
     "make_job",
     "make_match",

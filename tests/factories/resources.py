@@ -1,11 +1,20 @@
 """Sites, computing elements, queues, storage and what describes them."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from resources.domain.enums import PayloadIdentity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
-from resources.models import ComputingElement, Platform, Queue, Replica, RequirementDefinition, Site, StorageElement
+from resources.models import (
+    ComputingElement,
+    Downtime,
+    Platform,
+    Queue,
+    Replica,
+    RequirementDefinition,
+    Site,
+    StorageElement,
+)
 from tests.factories.names import unique_name
 from wms.accounts.models import VO
 from wms.kernel.secrets import encrypt
@@ -168,3 +177,22 @@ def make_requirement_definition(
     if vos:
         definition.vos.set(vos)
     return definition
+
+
+def make_downtime(
+    level: Site | ComputingElement | Queue,
+    *,
+    begins_at: datetime,
+    ends_at: datetime | None = None,
+    reason: str = "maintenance",
+) -> Downtime:
+    """Return a downtime of the place, by default of two hours."""
+    match level:
+        case Queue():
+            place: dict[str, Any] = {"site": level.ce.site, "ce": level.ce, "queue": level}
+        case ComputingElement():
+            place = {"site": level.site, "ce": level}
+        case _:
+            place = {"site": level}
+    ends_at = ends_at or begins_at + timedelta(hours=2)
+    return Downtime.objects.create(**place, begins_at=begins_at, ends_at=ends_at, reason=reason)

@@ -59,6 +59,7 @@ class LockKey(IntEnum):
     REMOVE_ENDED = 20
     ID_MARK = 21
     SET_LIMITS = 22
+    SET_DOWNTIMES = 23
 
 
 class DatabaseNow(Func):

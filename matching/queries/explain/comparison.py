@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from matching.domain.condition_words import WORDS
+from matching.domain.condition_words import WORDS, would_not_end_in_words
 from matching.domain.facts import WaitFact, WaitReason, fact
 from matching.domain.findings import ConditionCount, RequiredOf, Room, WaitingRequirements
 from matching.domain.headline import Cause, Ground
@@ -238,6 +238,8 @@ class Comparison:
             return ComparedPlace(queue=queue, offer=offer, nodes=nodes, causes=held_back)
         why = "" if offer.accepting else why_closed(queue, vo=self.vo, now=self.now, lookups=lookups)
         causes = [Cause(Ground.BAN, why)] if why else []
+        if "downtime" in failed and offer.downtime is not None:
+            causes.append(Cause(Ground.BAN, would_not_end_in_words(offer.downtime)))
         if "throttle" in failed:
             causes.append(Cause(Ground.THROTTLE, WORDS["throttle"].offers(offer)))
         causes += [

@@ -89,11 +89,14 @@ class Masks:
 
     def _class_by(self, condition: MatchCondition) -> Callable[[ResourceOffer], Hashable]:
         """Return the key function of the offers that the condition may treat differently."""
-        if not condition.is_amount:
+        if not condition.numbers:
             return attrgetter(*condition.looks_at)
-        # The highest required amount that the offer reaches: raw ones, such as CPU time left, never repeat.
-        (amount,) = condition.looks_at
-        return partial(_highest, np.unique(self.columns.numbers[amount]).tolist(), attrgetter(amount))
+        # The highest required amounts that the offer reaches: raw ones, such as CPU time left, never repeat.
+        reached = [
+            partial(_highest, np.unique(self.columns.numbers[number]).tolist(), attrgetter(field))
+            for field, number in zip(condition.looks_at, condition.numbers, strict=True)
+        ]
+        return reached[0] if len(reached) == 1 else lambda offer: tuple(each(offer) for each in reached)
 
 
 def _bits_of(mask: Mask) -> int:

@@ -215,7 +215,7 @@ def test_a_preview_lists_every_fitting_queue_and_claims_nothing(alice: Caller, b
     (queue,) = seen["task_queues"]
     assert set(queue) == {"id", "owner", "group", "cpu_time_s", "priority", "jobs", "chance"}
     assert queue["chance"] == pytest.approx(1.0)
-    assert [set(condition) for condition in seen["conditions"]] == [{"name", "left"}] * 21
+    assert [set(condition) for condition in seen["conditions"]] == [{"name", "left"}] * 22
     assert job(alice, job_id)["status"] == "Waiting"
     assert alice.refused("POST", "/matches/preview/", {"cpu_time_s": 300_000}, status=403)
 

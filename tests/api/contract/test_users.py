@@ -283,8 +283,8 @@ def test_an_explanation_says_why_a_job_waits(alice: Caller, charlie: Caller) -> 
     }
     assert (answer["job_id"], answer["status"]) == (waiting, "Waiting")
     assert answer["task_queue"] == job(alice, waiting)["task_queue"]
-    assert [each["name"] for each in answer["conditions"]][-8:] == [
-        *("processors", "memory", "wall_time", "gpus", "disk", "container", "throttle", "limit")
+    assert [each["name"] for each in answer["conditions"]][-9:] == [
+        *("processors", "memory", "wall_time", "gpus", "disk", "container", "downtime", "throttle", "limit")
     ]
     assert all(set(each) == {"name", "passed_queues", "failed_queues", "detail"} for each in answer["conditions"])
     assert {(each["queue"], each["fits"]) for each in answer["queues"]} == {("grid", True), ("short", False)}

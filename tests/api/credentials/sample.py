@@ -5,7 +5,7 @@ import io
 import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
@@ -20,7 +20,7 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets, secret_of
 from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
-from resources.models import Queue, Site, SiteToken, StorageElement
+from resources.models import Downtime, Queue, Site, SiteToken, StorageElement
 from resources.services.site_tokens import issue_site_token
 from taskqueues.models import Limit
 from tests import factories
@@ -35,6 +35,12 @@ from wms.kernel.tokens import PREFIXES, TokenKind
 HERS: Final = "for-the-eyes-of-alice"
 PASSWORD: Final = "correct horse"
 STORAGE_CREDENTIAL: Final = "hush-hush"
+IN_TEN_YEARS: Final = datetime(2035, 12, 31, 8, tzinfo=UTC)
+GOCDB: Final = (
+    '<results><DOWNTIME PRIMARY_KEY="1"><HOSTED_BY>{site}</HOSTED_BY><HOSTNAME>{host}</HOSTNAME>'
+    "<SEVERITY>OUTAGE</SEVERITY><START_DATE>2082700800</START_DATE><END_DATE>2082708000</END_DATE>"
+    "</DOWNTIME></results>"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +60,7 @@ class SampleData:
     #: Of a token that no test comes with.
     alice_token_id: int
     limit: Limit
+    downtime: Downtime
     black_hole: BlackHole
     site_token_id: int
 
@@ -79,6 +86,7 @@ class SampleData:
             "username": self.alice.username,
             "vo-pause name": self.vo.name,
             "limit pk": self.limit.pk,
+            "downtime pk": self.downtime.pk,
             "black-hole-lift pk": self.black_hole.pk,
             "site": self.site.name,
             "site-token pk": self.site_token_id,
@@ -135,6 +143,11 @@ class SampleData:
             "limits": {"vo": self.vo.name, "job_type": "User", "running": 5},
             "limit": {"cpu_s_per_day": 10**9 + 1},
             "site-tokens": {"purpose": "register"},
+            "downtimes": {
+                "site": self.site.name, "begins_at": "2036-01-02T08:00:00Z", "ends_at": "2036-01-02T12:00:00Z",
+                "reason": "new disks",
+            },
+            "downtimes-import": {"xml": GOCDB.format(site=self.site.name, host=self.queue.ce.name)},
             "pilots-bulk": {"action": "drain", "ids": [self.pilot.pk], "reason": "kernel update"},
             "auth-token": {"username": "alice", "password": PASSWORD},
         }  # fmt: skip
@@ -180,10 +193,11 @@ def make_sample() -> SampleData:
     match = factories.make_match(job=job, pilot=pilot, leased_at=now)
     Match.objects.filter(pk=match.pk).update(queue=queue, expires_at=now + timedelta(hours=1))
     limit = Limit.objects.create(vo=vo, cpu_s_per_day=10**9)
+    downtime = factories.make_downtime(site, begins_at=IN_TEN_YEARS)
     return SampleData(
         vo=vo, group=group, alice=alice, site=site, queue=queue, storage_element=element, pilot=pilot, job=job,
         match=match, sandbox=reference, alice_token_id=alice.api_tokens.get().pk, limit=limit,
-        black_hole=factories.make_black_hole(site=site), site_token_id=_site_token_of(site).pk,
+        downtime=downtime, black_hole=factories.make_black_hole(site=site), site_token_id=_site_token_of(site).pk,
     )  # fmt: skip
 
 

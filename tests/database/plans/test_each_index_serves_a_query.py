@@ -27,7 +27,7 @@ from pilots.queries import jobless_pilots, pilot_counts, stall_pauses
 from pilots.services import logs, status_agent
 from pilots.services.exclusions import refuse_black_hole
 from resources.domain.enums import SiteTokenPurpose
-from resources.models import ComputingElement, Queue, ReplicaChange, Site, StorageElement
+from resources.models import ComputingElement, Downtime, Queue, ReplicaChange, Site, StorageElement
 from resources.services.site_tokens import set_site_token
 from taskqueues.queries import delivered, limits_on_matches, pools_of_queue, with_counts
 from taskqueues.services import priorities
@@ -251,6 +251,9 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
 OF_SMALL_TABLES: Final[Mapping[str, Query]] = {
     "site_token_of_site": lambda filled: set_site_token(
         filled.site, purpose=SiteTokenPurpose.REGISTER, plain="x", now=database_now()
+    ),
+    "downtime_of_site": lambda filled: list(
+        Downtime.objects.filter(site=filled.site, ends_at__gt=database_now()).order_by("begins_at")
     ),
     "stored_bytes_of_vo": lambda filled: amounts.stored_in(vo=filled.vo.pk),
     "notice_of_owner": lambda filled: notices.open_notices(filled.owner),

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from resources.domain.enums import RequirementKind
-from resources.models import ReportedPlatform, SiteAdministrator
+from resources.models import Downtime, ReportedPlatform, SiteAdministrator
 from tests.constraints import broken_constraint, change, insert_again
-from tests.factories import NOW, make_ce, make_queue, make_requirement_definition, make_site, make_user
+from tests.factories import NOW, make_ce, make_downtime, make_queue, make_requirement_definition, make_site, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -23,6 +23,9 @@ pytestmark = pytest.mark.django_db
         ("queue_required_tags_are_among_its_tags", lambda: change(make_queue(), required_tags=["gpu"])),
         ("queue_stalled_cpu_fraction_is_0_to_1", lambda: change(make_queue(), stalled_cpu_fraction=-0.1)),
         ("a_platform_is_reported_once_of_a_queue", lambda: insert_again(_reported_platform())),
+        ("downtime_begins_before_it_ends", lambda: change(_downtime(), ends_at=NOW)),
+        ("downtime_of_a_queue_names_its_ce", lambda: change(_downtime(), queue=make_queue().pk)),
+        ("an_announced_downtime_is_there_once", lambda: insert_again(_announced())),
         ("user_administers_a_site_once", lambda: insert_again(_administrator())),
         ("requirement_name_is_unique_ignoring_case", lambda: _define("Network", "nETWORK")),
     ],
@@ -33,6 +36,17 @@ def test_the_database_refuses(constraint: str, write: Callable[[], object]) -> N
 
 def _reported_platform() -> ReportedPlatform:
     return ReportedPlatform.objects.create(queue=make_queue(), platform="el9", seen_at=NOW)
+
+
+def _downtime() -> Downtime:
+    return make_downtime(make_site(), begins_at=NOW)
+
+
+def _announced() -> Downtime:
+    downtime = _downtime()
+    downtime.source, downtime.external_id = "gocdb", "1"
+    downtime.save()
+    return downtime
 
 
 def _administrator() -> SiteAdministrator:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
 from pilots.models import BlackHole, CEHealth, Pilot
-from resources.models import Queue, Site
+from resources.models import Downtime, Queue, Site
 from taskqueues.models import Limit
 from tests.admin.conftest import RowsOfVO, make_rows_of_vo
 from tests.factories import make_black_hole, make_group, make_user
@@ -75,6 +75,32 @@ def test_a_site_and_its_levels_are_banned_drained_and_allowed(wms: Wms, own: Row
     ban = ("admin", "ban", "lhcb.org", "--because", "x")
     assert "this time is past" in wms(*ban, "--until", "2020-01-01T00:00:00Z", code=1)
     assert "is no place; write SITE, SITE/CE" in wms("admin", "allow", "a/b/c/d", code=2)
+
+
+def test_a_downtime_is_tried_declared_listed_and_ended(wms: Wms, own: RowsOfVO) -> None:
+    place = "lhcb.org/ce.lhcb.org"
+    declare = ("admin", "downtime", place, "--from", "2035-12-31T08:00:00Z", "--for", "4h", "--because", "new disks")
+    words = f"Downtime of {place} from 2035-12-31 08:00 UTC to 2035-12-31 12:00 UTC: new disks"
+    tried = (
+        f"Nothing was changed. With the change: {words}. 0 jobs run there and go on; 0 wait that can run nowhere else."
+    )
+    assert wms(*declare, "--dry-run") == [tried]
+    assert wms("admin", "downtime") == ["No downtime runs or is planned."]
+    assert wms(*declare) == wms(*declare) == [tried.removeprefix("Nothing was changed. With the change: ")]
+    (downtime,) = Downtime.objects.all()
+    assert (downtime.ce, downtime.reason) == (own.ce, "new disks")
+    (_, line) = wms("admin", "downtime", "lhcb.org")
+    assert line.split()[:6] == [str(downtime.pk), place, "2035-12-31", "08:00", "UTC", "2035-12-31"]
+    assert wms("admin", "downtime", "--end", str(downtime.pk)) == [f"Ended: {words}."]
+    assert not Downtime.objects.exists()
+    assert "give --until, or --for, and --because" in wms("admin", "downtime", place, "--for", "1h", code=2)
+    assert "or --end ID, or --import FILE" in wms("admin", "downtime", place, "--end", "1", code=2)
+
+
+def test_only_operators_import_downtimes(wms: Wms, tmp_path: Path) -> None:
+    (tmp_path / "gocdb.xml").write_text("<results/>")
+    assert "Only operators may do this" in wms("admin", "downtime", "--import", str(tmp_path / "gocdb.xml"), code=1)
+    assert "cannot be read" in wms("admin", "downtime", "--import", str(tmp_path / "none.xml"), code=2)
 
 
 def test_a_share_is_seen_previewed_and_changed(wms: Wms) -> None:

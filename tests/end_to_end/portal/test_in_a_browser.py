@@ -232,6 +232,31 @@ def test_a_manager_bans_a_site_for_two_hours_and_allows_it_again(live_server: Li
     assert browser.complaints == []
 
 
+def test_a_manager_declares_a_downtime_and_withdraws_it(live_server: LiveServer, browser: Browser) -> None:
+    page = browser.page
+    log_in(browser, live_server, username="bob")
+    page.goto(f"{live_server.url}/sites/LCG.CERN.ch/")
+    expect(page.get_by_text("None runs or is planned.")).to_be_visible()
+    page.get_by_text("Declare a downtime").click()
+    form = page.locator("#declare-downtime")
+    form.get_by_label("Reason, which users see").fill("new disks")
+    form.get_by_label("Place").select_option(label="the whole site")
+    form.get_by_label("Begin (UTC)").fill("2035-12-31T08:00")
+    form.get_by_label("End (UTC)").fill("2035-12-31T07:00")
+    form.get_by_role("button", name="Declare").click()
+    expect(page.locator("#declare-downtime-error")).to_contain_text("The end must be after the begin")
+    form.get_by_label("End (UTC)").fill("2035-12-31T16:00")
+    form.get_by_role("button", name="Declare").click()
+    expect(page.get_by_role("status")).to_contain_text("is declared; running there: 0 jobs.")
+    row = page.get_by_role("region", name="Downtimes")
+    expect(row).to_contain_text("site LCG.CERN.ch")
+    expect(row).to_contain_text("new disks")
+    row.get_by_role("button", name="Withdraw").click()
+    expect(page.get_by_text("None runs or is planned.")).to_be_visible()
+    expect(page.get_by_role("region", name="Last changes")).to_contain_text("downtime of site LCG.CERN.ch")
+    assert [complaint for complaint in browser.complaints if "400" not in complaint] == []
+
+
 def test_the_documentation_of_the_api_loads(live_server: LiveServer, browser: Browser) -> None:
     browser.page.goto(f"{live_server.url}/api/v1/docs/")
     browser.page.get_by_text("/api/v1/jobs/", exact=True).first.wait_for()

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 from ..errors import ServerRefusedError
 from ..terminal.text import plain
-from . import admin_history, admin_people, admin_pilots, admin_policies, admin_sites
+from . import admin_downtimes, admin_history, admin_people, admin_pilots, admin_policies, admin_sites
 from .admin_changes import AdminAction
 from .command import Command, CommandOutput, CommandSession
 
 _ACTIONS: Mapping[str, AdminAction] = {
     **admin_policies.ACTIONS,
+    **admin_downtimes.ACTIONS,
     **admin_people.ACTIONS,
     **admin_pilots.ACTIONS,
     **admin_sites.ACTIONS,

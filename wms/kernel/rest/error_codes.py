@@ -44,7 +44,15 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
             "the measurement is older than an advertisement holds",
             "measure again; check the clock",
         ),
+        "bad_downtime": (
+            "times or reason of the downtime are not possible, or it is announced elsewhere",
+            "correct the fields in `errors`, or change it where it is announced",
+        ),
         "bad_file_name": ("a sandbox has a file name that cannot be used on a node", "rename the file"),
+        "bad_gocdb_document": (
+            "the document is not an answer of GOCDB's method get_downtime, or too large",
+            "send its answer as it is",
+        ),
         "bad_limit": (
             "the limit contradicts itself, doubles another one, or is not for the caller to set",
             "correct the fields in `errors`",

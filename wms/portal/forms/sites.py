@@ -1,4 +1,4 @@
-"""Form that sets the state of a site, a computing element or a queue."""
+"""Forms of the page of a site: states and downtimes of the site, its computing elements and queues."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -7,6 +7,7 @@ from django import forms
 from django.utils.text import capfirst
 
 from resources.domain.enums import ResourceState, SiteTokenPurpose
+from wms.kernel.names import composed
 from wms.kernel.time_texts import duration
 from wms.portal.forms.fields import ReasonField
 
@@ -68,3 +69,29 @@ class SiteTokenForm(forms.Form):
         """Return the purpose and the end of a valid form; None: the latest."""
         days = self.cleaned_data["days"]
         return SiteTokenPurpose(self.cleaned_data["purpose"]), now + timedelta(days=days) if days else None
+
+
+class DowntimeForm(forms.Form):
+    """A downtime of a site, or of a CE or a queue of it; times are of UTC."""
+
+    #: Names of CE and queue, separated by a slash; empty: the site.
+    place = forms.CharField(required=False)
+    begins_at = forms.DateTimeField(label="Begin")
+    ends_at = forms.DateTimeField(label="End")
+    #: The service decides how long it may be.
+    reason = forms.CharField()
+
+    def clean_reason(self) -> str:
+        """Return the reason in NFC."""
+        return composed(self.cleaned_data["reason"])
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the CE and of the queue of a valid form; empty: none."""
+        ce, _, queue = self.cleaned_data["place"].partition("/")
+        return ce, queue
+
+    def add_refusal(self, errors: dict[str, list[str]]) -> None:
+        """Add the errors of the service, by its fields."""
+        for field, sentences in errors.items():
+            self.add_error(field, sentences)

@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from matching.queries.site_status import RecentSuccess, SiteStatus
 from pilots.domain.pilot import PilotStatus
-from resources.domain.enums import ResourceState
-from resources.models import ComputingElement, Queue, ResourceLevel, Site
+from resources.domain.enums import DowntimeSource, ResourceState
+from resources.models import ComputingElement, Downtime, Queue, ResourceLevel, Site
 from resources.queries.throttles import ThrottleStanding
 from resources.services.states import full_name
 from wms.kernel.names import listed
@@ -34,6 +34,22 @@ _LOOKS: Final[Mapping[ResourceState, tuple[str, str]]] = MappingProxyType(
         ResourceState.BANNED: ("failed", "ban"),
     }
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DowntimeRow:
+    """A downtime of a site, or of a CE or a queue of it."""
+
+    id: int
+    place: str
+    begins_at: datetime
+    ends_at: datetime
+    reason: str
+    #: Where it was announced.
+    source: str
+    is_running: bool
+    #: Whether those who may change the site end it here.
+    may_be_ended: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,6 +344,30 @@ def state_decision(
         buttons=_BUTTONS[level.state_at(now)],
         refused=refused if is_refused else None,
     )
+
+
+def downtime_row(downtime: Downtime, *, now: datetime) -> DowntimeRow:
+    """Return a downtime, loaded with its place, that has not ended."""
+    is_running, is_from_here = downtime.begins_at <= now, downtime.source == DowntimeSource.HERE
+    return DowntimeRow(
+        id=downtime.pk,
+        place=full_name(downtime.level),
+        begins_at=downtime.begins_at,
+        ends_at=downtime.ends_at,
+        reason=downtime.reason,
+        source="here" if is_from_here else "in GOCDB",
+        is_running=is_running,
+        may_be_ended=is_running or is_from_here,
+    )
+
+
+def downtime_places(ces: Sequence[ComputingElement], queues: Sequence[Queue]) -> Sequence[tuple[str, str]]:
+    """Return (value, words) of the places of a site for which a downtime may be declared."""
+    return [
+        ("", "the whole site"),
+        *((ce.name, f"CE {ce.name}") for ce in ces),
+        *((f"{queue.ce.name}/{queue.name}", f"queue {queue.name} of {queue.ce.name}") for queue in queues),
+    ]
 
 
 def amount_labels() -> Sequence[str]:

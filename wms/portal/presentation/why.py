@@ -13,8 +13,8 @@ from wms.kernel.names import counted
 from wms.portal.presentation.task_queues import StandingView, standing_view
 from wms.portal.search import query_of
 
-#: Conditions that end by themselves: their texts are among limits and throttles.
-_CLOSINGS = frozenset({"throttle", "limit"})
+#: Conditions that end by themselves: their texts are among limits and throttles, or those of queues.
+_CLOSINGS = frozenset({"downtime", "throttle", "limit"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

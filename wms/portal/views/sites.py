@@ -25,7 +25,7 @@ from matching.queries.place_status import directing, living_pilots
 from matching.queries.site_failures import failures_at, hosts_at
 from matching.queries.site_status import statuses_of
 from resources.domain.enums import ResourceState
-from resources.models import ComputingElement, Queue, Site
+from resources.models import ComputingElement, Downtime, Queue, Site
 from resources.queries.places import level_at
 from resources.queries.rights import may_change, require_may_change, sites_overseen_by, sites_serving_only
 from resources.queries.throttles import standings
@@ -44,13 +44,23 @@ from wms.kernel.clock import current_time
 from wms.kernel.db import database_now
 from wms.kernel.time_texts import to_the_second
 from wms.portal import revisions
-from wms.portal.forms.sites import DURATIONS, PlaceStateForm
+from wms.portal.forms.sites import DURATIONS, DowntimeForm, PlaceStateForm
 from wms.portal.forms.throttles import NewSiteLimitForm, SiteLimitForm, ThrottleForm
 from wms.portal.live import live
 from wms.portal.notices import closed_at, closed_for
 from wms.portal.pages import refusals_as_404, show, signed_in
 from wms.portal.presentation.places import directors_view, place_url, revision_of, runs_views
-from wms.portal.presentation.sites import SiteOrder, amount_labels, offered_ce, offered_queue, site_row, state_decision
+from wms.portal.presentation.sites import (
+    DowntimeRow,
+    SiteOrder,
+    amount_labels,
+    downtime_places,
+    downtime_row,
+    offered_ce,
+    offered_queue,
+    site_row,
+    state_decision,
+)
 from wms.portal.presentation.throttles import limit_views, next_advertisement_at, throttle_gauge
 from wms.portal.views.waiting import supply
 
@@ -114,6 +124,7 @@ def _revision_of_page(request: HttpRequest, name: str) -> Sequence[object]:
     return (
         *_revision(request),
         *closed_at(site.pk),
+        *_downtimes(site, now=now),
         *throttle,
         *newest,
         *limits,
@@ -177,6 +188,7 @@ class Refused:
 
     place: PlaceStateForm | None = None
     throttle: ThrottleForm | None = None
+    downtime: DowntimeForm | None = None
     limit: SiteLimitForm | None = None
     #: Of the limit; 0: it is a new one.
     limit_id: int = 0
@@ -192,6 +204,14 @@ def new_limit_form(site: Site, data: QueryDict | None = None) -> NewSiteLimitFor
     if isinstance(places, ModelChoiceField):
         places.queryset = ComputingElement.objects.filter(site=site).order_by("name")
     return form
+
+
+def _downtimes(site: Site, *, now: datetime) -> Sequence[DowntimeRow]:
+    """Return the downtimes of a site that have not ended, the first ones."""
+    # Uses index: downtime_of_site
+    rows = Downtime.objects.filter(site=site, ends_at__gt=now).order_by("begins_at", "pk")
+    loaded = rows.select_related("site", "ce__site", "queue__ce__site")
+    return [downtime_row(row, now=now) for row in loaded[:MOST_ROWS]]
 
 
 def _limits_at(site: Site, user: User) -> QuerySet[Limit]:
@@ -231,6 +251,8 @@ def shown_site(request: HttpRequest, site: Site, *, refused: Refused = _NOTHING)
         "has_more": len(rows) > MOST_ROWS,
         "most": MOST_ROWS,
         "amounts": amount_labels(),
+        "downtimes": _downtimes(site, now=now),
+        "refused_downtime": refused.downtime,
         # Of a manager's VOs and of others.
         "is_shared": is_overseen and not may_decide,
         "is_administered": site.pk in revisions.administered_sites(user),
@@ -276,6 +298,8 @@ def _for_deciders(
     return {
         "decision": state_decision(site, now=now, refused=refused.place),
         "if_closed": str(of_closing(site)) if site.state_at(now) is ResourceState.ACTIVE else "",
+        "downtimes_url": reverse("portal:site-downtimes", args=[site.name]),
+        "downtime_places": downtime_places(ces[:MOST_ROWS], queues[:MOST_ROWS]),
         "state_url": reverse("portal:site-state", args=[site.name]),
         "ces": [offered_ce(ce, pilots=at_ce[ce.pk], now=now, refused=refused.place) for ce in ces[:MOST_ROWS]],
         "has_more_ces": len(ces) > MOST_ROWS,

@@ -1,0 +1,127 @@
+"""The action of `wms admin` on downtimes of sites, computing elements and queues."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from ..connection import Record
+from ..errors import WrongUsageError
+from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
+from ..terminal.text import moment, plain
+from .admin_changes import AdminAction, address_of, tried
+from .arguments import rfc3339, seconds, whole_number
+from .command import CommandOutput, CommandSession
+
+_DOWNTIMES = (
+    TableColumn("DOWNTIME", ColumnKind.NUMBER, importance=4),
+    TableColumn("PLACE", importance=6),
+    TableColumn("FROM", importance=5),
+    TableColumn("UNTIL", importance=3),
+    TableColumn("REASON", importance=2),
+    TableColumn("SOURCE", importance=1),
+)
+
+
+def _configure(parser: ArgumentParser) -> None:
+    about = "site, computing element or queue; without options: list its site's downtimes, without a place all"
+    parser.add_argument("place", nargs="?", metavar="SITE[/CE[/QUEUE]]", help=about)
+    about = "begin, as RFC 3339: 2026-06-01T12:00:00Z; left out: now"
+    parser.add_argument("--from", dest="begin", metavar="TIME", help=about)
+    end = parser.add_mutually_exclusive_group()
+    about = "duration from the begin, such as 2h or 3d"
+    end.add_argument("--for", dest="for_s", type=seconds, metavar="TIME", help=about)
+    end.add_argument("--until", metavar="TIME", help="end, as RFC 3339: 2026-06-01T18:00:00Z")
+    parser.add_argument("--because", metavar="TEXT", help="reason, which users see")
+    about = "id of a downtime to end: one that runs ends now, one that has not begun is removed"
+    parser.add_argument("--end", type=whole_number, metavar="ID", help=about)
+    about = "file with the answer of GOCDB's method get_downtime, whose outages are imported (operators)"
+    parser.add_argument("--import", dest="document", metavar="FILE", help=about)
+
+
+def _downtime(options: Namespace, session: CommandSession) -> CommandOutput:
+    declared = [options.begin, options.for_s, options.until, options.because]
+    is_declared = any(value is not None for value in declared)
+    named = [options.end is not None, options.document is not None, is_declared]
+    if sum(named) > 1 or (options.place and named[0] + named[1]):
+        raise WrongUsageError("Give a place with times and reason, or --end ID, or --import FILE.")
+    if options.end is not None:
+        return _end(options, session)
+    if options.document is not None:
+        return _import(options, session)
+    if is_declared:
+        return _declare(options, session)
+    query = {"site": options.place.partition("/")[0]} if options.place else {}
+    found = list(session.server.rows(address_of("downtimes"), query={**query, "page_size": "1000"}))
+    shown = [
+        [each["id"], _place(each), moment(each["begins_at"]), moment(each["ends_at"]), each["reason"], each["source"]]
+        for each in found
+    ]
+    return CommandOutput(found, [Table(_DOWNTIMES, shown, empty="No downtime runs or is planned.")])
+
+
+def _declare(options: Namespace, session: CommandSession) -> CommandOutput:
+    if not options.place or options.because is None or (options.for_s is None and options.until is None):
+        raise WrongUsageError("A downtime has a place, an end and a reason: give --until, or --for, and --because.")
+    names = options.place.split("/")
+    if len(names) > 3 or not all(names):
+        raise WrongUsageError(f'"{plain(options.place)}" is no place; write SITE, SITE/CE or SITE/CE/QUEUE.')
+    now = datetime.now(tz=timezone.utc)
+    begin = now.isoformat() if options.begin is None else rfc3339(options.begin, now=now)
+    if options.until is not None:
+        end = rfc3339(options.until, now=now)
+    else:
+        end = (datetime.fromisoformat(begin) + timedelta(seconds=options.for_s)).isoformat()
+    body = {
+        **dict(zip(("site", "ce", "queue"), names)),
+        "begins_at": begin,
+        "ends_at": end,
+        "reason": options.because,
+        "dry_run": options.dry_run,
+    }
+    answer = session.server.post(address_of("downtimes"), body, expects="running_jobs", repeatable=True)
+    return CommandOutput(answer, [tried(options, f"{_in_words(answer)}. {_jobs(answer)}")])
+
+
+def _end(options: Namespace, session: CommandSession) -> CommandOutput:
+    address = address_of("downtimes", str(options.end))
+    answer = session.server.get(address, expects="running_jobs")
+    if not options.dry_run:
+        session.server.delete(address)
+    return CommandOutput(answer, [tried(options, f"Ended: {_in_words(answer)}.")])
+
+
+def _import(options: Namespace, session: CommandSession) -> CommandOutput:
+    try:
+        document = Path(options.document).read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise WrongUsageError(f"{plain(options.document)} cannot be read as UTF-8: {plain(error)}") from error
+    body = {"xml": document, "dry_run": options.dry_run}
+    answer = session.server.post(address_of("downtimes", "import"), body, expects="unplaced", repeatable=True)
+    done = ", ".join(f"{plain(answer[name])} {name}" for name in ("added", "changed", "removed", "unchanged"))
+    left_out = [(name.replace("_", " "), answer[name]) for name in _LEFT_OUT]
+    return CommandOutput(answer, [tried(options, f"Downtimes: {done}."), Facts(left_out)])
+
+
+_LEFT_OUT = ("ended", "warnings", "other_services", "other_sites", "unplaced", "unreadable")
+
+
+def _place(downtime: Record) -> str:
+    return "/".join(str(downtime[level]) for level in ("site", "ce", "queue") if downtime[level])
+
+
+def _in_words(downtime: Record) -> str:
+    times = f"{moment(downtime['begins_at'])} to {moment(downtime['ends_at'])}"
+    return f"Downtime of {plain(_place(downtime))} from {times}: {plain(downtime['reason'])}"
+
+
+def _jobs(answer: Record) -> str:
+    waiting = plain(answer["waiting_jobs"])
+    return f"{plain(answer['running_jobs'])} jobs run there and go on; {waiting} wait that can run nowhere else."
+
+
+ACTIONS: Mapping[str, AdminAction] = {
+    "downtime": AdminAction("list, declare, end or import downtimes", _configure, _downtime),
+}
