@@ -7,6 +7,7 @@ from types import MappingProxyType
 MEASURES: Mapping[str, str] = MappingProxyType(
     {
         "match": "matches in process, each with its commit, one after another",
+        "floor": "the same beside the cheapest transaction with the same writes, in turns",
         "dirac": "the same beside DIRAC 9.1 on MariaDB, in turns (installs both in a temporary directory)",
         "http": "POST /api/v1/matches/ by many pilots at once, for a while",
         "contention": "the same on a single task queue of 100,000 jobs, by eight web processes",
