@@ -1,4 +1,4 @@
-"""Answers to reports say whether the job moved, and which it is; the newest migration installs the texts (ADR 50)."""
+"""Answers to reports say whether the job moved, and which it is, which the newest migration installs (ADR 50)."""
 
 from django.db import migrations
 

@@ -55,7 +55,7 @@ class ClaimOutcome(StrEnum):
     CONTENDED = "contended"
     HELD_BACK = "held_back"
     CLOSED = "closed"
-    GONE = "gone"
+    OUTDATED = "outdated"
 
 
 class HeldFor(StrEnum):
@@ -95,16 +95,14 @@ class Claimant:
 
     pilot_id: int
     request_id: UUID
-    #: None: unknown; then all places where the pilot may be are checked.
+    #: None: unknown.
     site_id: int | None
     ce_id: int | None
     queue_id: int | None
-    #: Name of the CE, or queue, whose identity is unknown; None: it may be any.
-    ce_name: str | None = None
-    queue_name: str | None = None
+    #: Name of the site, if it is known, and whether it has a throttle.
+    site_name: str | None = None
+    is_throttled: bool = False
     slot: SlotBound = field(default_factory=dict)
-    #: Begin of the next downtime that the offer knows; None: it knows none.
-    downtime_at: datetime | None = None
 
 
 class SeenThrottle(NamedTuple):
@@ -137,8 +135,8 @@ _COLUMNS: Final = f"json_build_array({', '.join(Claimed._fields)})::text"
 _CLAIM: Final = (
     f"SELECT {_COLUMNS} FROM wms_claim("  # noqa: S608 - our own names
     "$1::bigint, $2::uuid, $3::smallint, $4::uuid, $5::bigint, $6::smallint, $7::float8, $8::boolean, $9::bigint,"
-    " $10::bigint, $11::bigint, $12::float8, $13::float8, $14::bigint, $15::integer, $16::text, $17::text,"
-    " $18::boolean, $19::jsonb, $20::timestamptz)"
+    " $10::bigint, $11::bigint, $12::text, $13::boolean, $14::integer, $15::pg_snapshot, $16::float8, $17::float8,"
+    " $18::bigint, $19::integer, $20::boolean, $21::jsonb)"
 )
 _CLOSE: Final = f"SELECT {_COLUMNS} FROM wms_close_request($1::bigint, $2::uuid, $3::jsonb)"  # noqa: S608 - our own names
 
@@ -149,6 +147,8 @@ def claim(
     ordinal: int,
     task_queue_id: int,
     user_priority: int,
+    cpu_segment_s: int,
+    searched: str,
     chance: float,
     may_wait: bool,
     seen: SeenThrottle | None = None,
@@ -160,6 +160,8 @@ def claim(
         claimant: the pilot and its request.
         ordinal: number of the lease within its request.
         task_queue_id, user_priority: the level.
+        cpu_segment_s: of the task queue.
+        searched: the database snapshot (pg_snapshot) of the search, which has compared all that is configured.
         chance: selects one of the ten; uniform in [0, 1).
         may_wait: whether to wait for other claims that hold all jobs of the level.
         seen: state for which the site's expression accepted the job; None: no expression.
@@ -172,12 +174,12 @@ def claim(
         *(claimant.pilot_id, claimant.request_id, ordinal),
         lease_id(time_ms=time_ns() // 1_000_000, chance=randbits(RANDOM_BITS)),
         *(task_queue_id, user_priority, chance, may_wait),
-        *(claimant.site_id, claimant.ce_id, claimant.queue_id),
+        *(claimant.site_id, claimant.ce_id, claimant.queue_id, claimant.site_name, claimant.is_throttled),
+        *(cpu_segment_s, searched),
         *(float(settings.WMS_LEASE_FIRST_S), seen_within_s()),
         *(seen or (None, None)),
-        *(claimant.ce_name, claimant.queue_name, locks_throttle),
+        locks_throttle,
         msgspec.json.encode(claimant.slot).decode(),
-        claimant.downtime_at,
     )
     return claimed
 

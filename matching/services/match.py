@@ -1,6 +1,7 @@
 """The match: a request of a pilot becomes leases on the jobs that fit it best (docs/architecture.md, Matching)."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 from random import Random
 from time import monotonic
@@ -14,8 +15,12 @@ from matching.services.retry_after import likely_work
 from matching.services.search import REFUSALS, PilotRefusedError, QueueSearch, search_in
 from pilots.models import Pilot
 from taskqueues.services.index.shared import index
+from taskqueues.services.index.snapshot import Snapshot
 from wms.kernel.counters import EMPTY_ANSWERS, INDEX_AGE_SECONDS, MATCH_SECONDS, MATCHES
 from wms.kernel.memo import CachedLookups
+
+#: Searches of a request while the configuration changes again and again.
+NEW_CONFIGURATIONS = 10
 
 
 def match(
@@ -74,9 +79,8 @@ def _leases(
     snapshot = index.current()
     now = snapshot.now()
     INDEX_AGE_SECONDS.observe(max(0.0, requested_at - snapshot.begun_at))
-    search = begin(snapshot, now=now)
-    search.leave_out_full()
-    leases = search.fill([], up_to=up_to)
+    leases, search = _search(begin, snapshot, [], now=now, up_to=up_to, leaves_out_full=True)
+    snapshot = search.snapshot
     # A job committed before this request is never missed: only a newer snapshot may show that there is none, or an
     # older one since which nothing has changed.
     is_older = snapshot.begun_at < requested_at
@@ -88,12 +92,40 @@ def _leases(
             return [], search
         looks_again = not empty.is_current
     if len(leases) < up_to and looks_again:
-        search = begin(index.renewed() if is_older else snapshot, now=now)
-        leases = search.fill(leases, up_to=up_to)
+        newer = index.renewed() if is_older else snapshot
+        leases, search = _search(begin, newer, leases, now=now, up_to=up_to, leaves_out_full=False)
         if not leases and (empty is None or empty.is_stored) and search.empty_answer(unless_changed=False).is_stored:
             return [], search
     leases = leases if len(leases) == up_to else search.close()
     return [search.without_published_software(lease) for lease in leases], search
+
+
+def _search(
+    begin: Callable[..., QueueSearch],
+    snapshot: Snapshot,
+    leases: Sequence[Claimed],
+    *,
+    now: datetime,
+    up_to: int,
+    leaves_out_full: bool,
+) -> tuple[Sequence[Claimed], QueueSearch]:
+    """Search in a snapshot, and in newer ones while claims find that the configuration has changed since.
+
+    Returns the leases, *leases* among them, and the last search.
+
+    Args:
+        leaves_out_full: whether limits that were recently found full are assumed to be full.
+        begin, up_to: as of ``_leases``.
+    """
+    for _ in range(NEW_CONFIGURATIONS):
+        search = begin(snapshot, now=now)
+        if leaves_out_full:
+            search.leave_out_full()
+        leases = search.fill(leases, up_to=up_to)
+        if not search.is_outdated:
+            break
+        snapshot = index.renewed()
+    return leases, search
 
 
 def _why_empty(search: QueueSearch) -> str:

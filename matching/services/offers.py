@@ -112,9 +112,6 @@ class PilotPlace:
 
     #: The rows that are known.
     place: ResourcePlace
-    #: Name of the CE, or queue, if several have it; else None.
-    ce_name: str | None = None
-    queue_name: str | None = None
     #: Places where the pilot may be if its queue is unknown.
     possible: PossiblePlaces | None = None
     #: The slot of its queue, or the smallest slot of the places where it may be.
@@ -236,7 +233,7 @@ def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, lookups: C
         place = replace(place, site=place.ce.site)
     possible = lookups.get(possible_places, vo, site, ce, queue)
     slot = lookups.get(_smallest_slot, possible)
-    return PilotPlace(place=place, ce_name=None if place.ce else ce, queue_name=queue, possible=possible, slot=slot)
+    return PilotPlace(place=place, possible=possible, slot=slot)
 
 
 def _slot_of(queue: Queue) -> SlotBound:

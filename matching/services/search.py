@@ -67,8 +67,6 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
 )
 #: The claim's reasons for which a pilot gets no further job but keeps its leases.
 _NO_MORE: Final = frozenset({"black_hole", PILOT_DRAINED})
-#: The claim's reasons that close one task queue; any other closes all of them.
-_OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool", "limit_elsewhere"})
 #: The claim's reason if the pilot's open leases leave too little of its slot for a job of the task queue.
 _SLOT: Final = "slot"
 _IN_USE: Final = (
@@ -99,12 +97,13 @@ class QueueSearch:
     any_segment_fraction: float
     #: Names, for the log; no site: it is unknown.
     vo_name: str
-    site_name: str | None
     #: Returns the software published at the place.
     published: Callable[[], frozenset[str]]
     chance: Random
     #: Task queues refused by the site's expression.
     refused: set[int] = field(default_factory=set)
+    #: Whether a claim found that the configuration has changed since the snapshot.
+    is_outdated: bool = False
     #: Task queues left after each condition, when the search ended.
     left: Mapping[str, int] = field(default_factory=dict)
 
@@ -251,10 +250,11 @@ class QueueSearch:
                 if not self.throttle.has_opened(str(claimed.reason)):
                     self.offer = replace(self.offer, throttled=str(claimed.reason))
                 return not self.is_throttled
-            case ClaimOutcome.CLOSED if claimed.reason not in _OF_ONE_TASK_QUEUE:
+            case ClaimOutcome.OUTDATED:
+                self.is_outdated = True
                 return False
             case _:
-                lottery.leave_out_queue(drawn.row)
+                return False
         return True
 
     def _note_held_back(self, drawn: Drawn, claimed: Claimed) -> None:
@@ -320,6 +320,8 @@ class QueueSearch:
             ordinal=ordinal,
             task_queue_id=self._task_queue_id(drawn),
             user_priority=drawn.user_priority,
+            cpu_segment_s=int(self.snapshot.columns.numbers["cpu_time_s"][drawn.row]),
+            searched=self.snapshot.view.seen,
             chance=self.chance.random(),
             may_wait=drawn.is_last_resort,
             seen=seen,
@@ -335,7 +337,7 @@ class QueueSearch:
             user=lease.owner,
             group=lease.group_name,
             vo=self.vo_name,
-            site=self.site_name,
+            site=self.claimant.site_name,
         )
         task_queue_id = self._task_queue_id(drawn)
         if lease.remaining != 0:
@@ -381,20 +383,20 @@ def search_in(
     offer, where = _offer_in(snapshot, request, binding, lookups)
     offer = with_own_speed(offer, pilot_id=pilot_id)
     site_id, ce_id, queue_id = where.place.ids
+    site = where.place.its_site
     claimant = Claimant(
         pilot_id=pilot_id,
         request_id=request_id,
         site_id=site_id,
         ce_id=ce_id,
         queue_id=queue_id,
-        ce_name=where.ce_name,
-        queue_name=where.queue_name,
+        site_name=None if site is None else site.name,
+        is_throttled=site is not None and bool(site.throttle_policy),
         slot=where.slot,
-        downtime_at=None if offer.downtime is None else offer.downtime.begins_at,
     )
     limits_at = lookups.get(limits_by_place)
     places = {(site, ce) for site in (None, site_id) for ce in (None, ce_id)} if limits_at else ()
-    vo, site = lookups.get(vo_of, binding.vo_id), where.place.its_site
+    vo = lookups.get(vo_of, binding.vo_id)
     return QueueSearch(
         snapshot=snapshot,
         offer=offer,
@@ -403,7 +405,6 @@ def search_in(
         limits={scope.limit_id: scope for key in places for scope in limits_at.get(key, ())},
         any_segment_fraction=vo.any_segment_fraction,
         vo_name=vo.name,
-        site_name=site.name if site else None,
         published=partial(published_at, where.place, where.possible, vo=vo, lookups=lookups),
         chance=chance,
     )

@@ -7,13 +7,15 @@
 --   held_back     jobs wait, but this pilot can get none before opens_at. The reason is the scope:
 --                 delay: all pilots; place: those at the same queue; host: this pilot
 --   closed        with a reason. slot: the pilot's open leases leave no room for a job of this task queue; pilot_…,
---                 black_hole or request_answered: no further job for this request; site, ce, queue, vo, downtime,
---                 throttle…: no job at this place; place, throttle_elsewhere: no job at an unknown place; owner, pool,
---                 limit_elsewhere: no job of this task queue; limit: no job in the scope of the limit
---   gone          the task queue has been removed
+--                 black_hole or request_answered: no further job for this request; throttle…: no job at this site;
+--                 limit: no job in the scope of the limit
+--   outdated      the configuration, or who is a member of a group, has changed since the search
 --
--- Locks: Pilot → QueuedJob → counters → Job → Match (ADR 17). Rows that are only read are not locked: a ban of a site
--- during a claim may as well have come a moment later.
+-- What changes seldom (states, VOs and pools of places, suspensions, memberships) is not read: the search has read it, and
+-- each change of it is a row that the claim sees (ADR 112). Limits, throttles and leases are read.
+--
+-- Locks: Pilot → QueuedJob → counters → Job → Match (ADR 17). The configuration is not locked: a ban of a site during a
+-- claim may as well have come a moment later.
 
 -- The lease, or why there is none.
 CREATE TYPE wms_claimed AS (
@@ -276,22 +278,23 @@ CREATE FUNCTION wms_claim(
     the_site bigint,
     the_ce bigint,
     the_queue bigint,
+    -- Name of the site; null: it is unknown.
+    the_site_name text,
+    is_throttled boolean,
+    cpu_segment_s integer,
+    -- What the search could see of the database.
+    searched pg_snapshot,
     first_lease_s double precision,
     -- Age in seconds from which on the pilot's last sign of life is written again.
     seen_within_s double precision,
     -- For a site whose throttle is an expression: the state of the throttle for which it was true.
     seen_version bigint,
     seen_matched integer,
-    -- Name of a CE, or queue, whose identity is unknown; null: any.
-    the_ce_name text,
-    the_queue_name text,
     -- Whether to lock a throttle whose state has changed: in the caller's transaction, which then keeps all locks in
     -- their order, the expression is evaluated for a state that stays, and the claim repeated (ADR 29).
     locks_throttle boolean DEFAULT false,
     -- The amounts, by name, that the open leases of the pilot may use together; others are not limited.
-    the_slot jsonb DEFAULT '{}',
-    -- The begin of the next downtime that the offer was compared with; null: none.
-    the_downtime timestamptz DEFAULT NULL
+    the_slot jsonb DEFAULT '{}'
 ) RETURNS SETOF wms_claimed LANGUAGE plpgsql
 -- Every table is read by a key; the planner may use outdated statistics of a table that was empty.
 SET enable_seqscan = off
@@ -301,7 +304,7 @@ DECLARE
     right_now CONSTANT timestamptz := wms_now();
     claimed wms_claimed;
     pilot record;
-    facts record;
+    task_queue taskqueues_taskqueue;
     held_jobs bigint[];
     requirements jsonb;
     room wms_room;
@@ -310,76 +313,16 @@ DECLARE
     -- Whether held-back jobs wait at the level.
     some_held_back boolean;
     many integer;
-    next_downtime timestamptz;
 BEGIN
     claimed.answer := 'closed';
-    -- Checked before anything is written, because closed places are common. A repeated request that already has a lease
-    -- gets it from wms_close_request.
-    SELECT task_queue.cpu_time_s, task_queue.submit_pools, task_queue.vo_id, task_queue.group_id, task_queue.owner_id,
-           task_queue.job_type, owner.username AS owner, job_group.name AS group_name,
-           -- Jobs of a suspended owner wait, and those of one who is no longer a member of the group.
-           owner.is_active AND membership.id IS NOT NULL AS owner_is_active_member,
-           site.name AS site_name,
-           coalesce(site.throttle_policy, '') <> '' AS is_throttled,
-           the_site IS NULL OR (site.state = 'active' OR site.state_until <= right_now) IS TRUE AS site_is_open,
-           the_ce IS NULL OR (ce.state = 'active' OR ce.state_until <= right_now) IS TRUE AS ce_is_open,
-           the_queue IS NULL OR (queue.state = 'active' OR queue.state_until <= right_now) IS TRUE AS queue_is_open,
-           -- Null: the site names none, and serves all.
-           (SELECT bool_or(served.vo_id = task_queue.vo_id) FROM resources_site_vos AS served
-             WHERE served.site_id = the_site) AS serves_vo
-      INTO facts
-      FROM taskqueues_taskqueue AS task_queue
-      JOIN accounts_user AS owner ON owner.id = task_queue.owner_id
-      JOIN accounts_group AS job_group ON job_group.id = task_queue.group_id
-      LEFT JOIN accounts_membership AS membership
-        ON membership.user_id = task_queue.owner_id AND membership.group_id = task_queue.group_id
-      LEFT JOIN resources_site AS site ON site.id = the_site
-      LEFT JOIN resources_computingelement AS ce ON ce.id = the_ce
-      LEFT JOIN resources_queue AS queue ON queue.id = the_queue
-     WHERE task_queue.id = the_task_queue;
-    IF NOT FOUND THEN
-        claimed.answer := 'gone';
-        RETURN NEXT claimed;
-        RETURN;
-    END IF;
-    claimed.reason := CASE
-        WHEN NOT facts.site_is_open THEN 'site'
-        WHEN NOT facts.ce_is_open THEN 'ce'
-        WHEN NOT facts.queue_is_open THEN 'queue'
-        WHEN NOT facts.serves_vo THEN 'vo'
-        WHEN NOT facts.owner_is_active_member THEN 'owner'
-        WHEN facts.is_throttled THEN wms_why_throttled(the_site, seen_version, seen_matched, right_now)
-        ELSE ''
-    END;
-    IF locks_throttle AND claimed.reason = 'throttle_moved' THEN
-        claimed.reason := '';
-    END IF;
-    IF claimed.reason = '' AND the_queue IS NOT NULL AND cardinality(facts.submit_pools) > 0 THEN
-        PERFORM FROM taskqueues_submitpool_queues AS member
-          WHERE member.queue_id = the_queue AND member.submitpool_id = ANY (facts.submit_pools);
-        claimed.reason := CASE WHEN FOUND THEN '' ELSE 'pool' END;
-    END IF;
-    IF claimed.reason = '' AND the_queue IS NULL THEN
-        claimed.reason := coalesce(
-            (SELECT wms_why_not_at_unknown_place(
-                        task_queue, the_site, the_ce, the_ce_name, the_queue_name, right_now
-                    )
-               FROM taskqueues_taskqueue AS task_queue WHERE task_queue.id = the_task_queue),
-            ''
-        );
-    END IF;
-    IF claimed.reason = '' AND EXISTS (SELECT FROM resources_downtime) THEN
-        next_downtime := wms_next_downtime(
-            facts.vo_id, the_site, the_ce, the_queue, the_ce_name, the_queue_name, right_now
-        );
-        -- It has begun, or the job was not compared with it.
-        IF next_downtime <= right_now OR next_downtime < coalesce(the_downtime, 'infinity') THEN
-            claimed.reason := 'downtime';
+    -- Checked before anything is written, because closed throttles are common. A repeated request that already has a
+    -- lease gets it from wms_close_request.
+    IF is_throttled THEN
+        claimed.reason := wms_why_throttled(the_site, seen_version, seen_matched, right_now);
+        IF claimed.reason <> '' AND NOT (locks_throttle AND claimed.reason = 'throttle_moved') THEN
+            RETURN NEXT claimed;
+            RETURN;
         END IF;
-    END IF;
-    IF claimed.reason <> '' THEN
-        RETURN NEXT claimed;
-        RETURN;
     END IF;
 
     -- Which jobs pilots hold is about to change (limits.sql).
@@ -391,6 +334,17 @@ BEGIN
       FROM pilots_pilot WHERE id = the_pilot FOR NO KEY UPDATE;
     IF pilot.may_go_on IS NOT TRUE THEN
         claimed.reason := wms_lock_pilot(the_pilot);
+        RETURN NEXT claimed;
+        RETURN;
+    END IF;
+    -- After the lock, for which it may have waited. Rows of this transaction are of its own search.
+    -- Uses index: configuration_change_xid
+    IF EXISTS (
+        SELECT FROM taskqueues_taskqueuechange
+         WHERE task_queue_id = 0 AND xid >= pg_snapshot_xmin(searched) AND NOT pg_visible_in_snapshot(xid, searched)
+           AND xid IS DISTINCT FROM pg_current_xact_id_if_assigned()
+    ) THEN
+        claimed.answer := 'outdated';
         RETURN NEXT claimed;
         RETURN;
     END IF;
@@ -417,8 +371,7 @@ BEGIN
           FROM matching_match AS lease
          WHERE lease.pilot_id = the_pilot AND lease.ended_at IS NULL;
         IF held_jobs IS NOT NULL THEN
-            SELECT to_jsonb(task_queue) INTO requirements
-              FROM taskqueues_taskqueue AS task_queue WHERE task_queue.id = the_task_queue;
+            SELECT to_jsonb(own) INTO requirements FROM taskqueues_taskqueue AS own WHERE own.id = the_task_queue;
             PERFORM FROM wms_required_by(held_jobs, ARRAY(SELECT jsonb_object_keys(the_slot))) AS held
               WHERE held.required + (requirements ->> held.name)::bigint > (the_slot ->> held.name)::bigint;
             IF FOUND THEN
@@ -513,8 +466,10 @@ BEGIN
 
     -- Counters are locked before anything is written: if there is no room, nothing must be rolled back.
     IF EXISTS (SELECT FROM taskqueues_limit) THEN
+        SELECT * INTO task_queue FROM taskqueues_taskqueue WHERE id = the_task_queue;
         room := wms_room_in_limits(
-            facts.vo_id, the_site, the_ce, facts.group_id, facts.owner_id, facts.job_type, the_pilot, right_now
+            task_queue.vo_id, the_site, the_ce, task_queue.group_id, task_queue.owner_id, task_queue.job_type,
+            the_pilot, right_now
         );
         IF room.full_limit IS NOT NULL THEN
             claimed.reason := 'limit';
@@ -524,7 +479,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    IF facts.is_throttled THEN
+    IF is_throttled THEN
         PERFORM FROM resources_throttlestate WHERE site_id = the_site FOR NO KEY UPDATE;
         claimed.reason := wms_why_throttled(the_site, seen_version, seen_matched, right_now);
         IF claimed.reason <> '' THEN
@@ -537,7 +492,7 @@ BEGIN
     DELETE FROM taskqueues_queuedjob AS taken WHERE taken.job_id = claimed.job_id;
     UPDATE jobs_job
        SET status = 'Matched',
-           minor_status = coalesce('At ' || facts.site_name, ''),
+           minor_status = coalesce('At ' || the_site_name, ''),
            status_changed_at = right_now,
            site_id = the_site,
            ce_id = the_ce,
@@ -546,6 +501,8 @@ BEGIN
            matched_at = right_now
      WHERE id = claimed.job_id AND status = 'Waiting'
     RETURNING minor_status, application_status,
+              (SELECT username FROM accounts_user WHERE id = jobs_job.owner_id) AS owner,
+              (SELECT name FROM accounts_group WHERE id = jobs_job.group_id) AS group_name,
               (SELECT stored.description || jsonb_build_object('job_name', jobs_job.job_name)
                  FROM jobs_storeddescription AS stored
                 WHERE stored.id = jobs_job.stored_description_id) AS description,
@@ -561,7 +518,7 @@ BEGIN
     IF room IS DISTINCT FROM NULL THEN
         PERFORM wms_count_in_limits(room, right_now);
     END IF;
-    IF facts.is_throttled THEN
+    IF is_throttled THEN
         UPDATE resources_throttlestate SET matched = matched + 1 WHERE site_id = the_site;
     END IF;
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
@@ -575,7 +532,7 @@ BEGIN
         end_reason
     )
     VALUES (
-        claimed.match_id, claimed.job_id, the_pilot, the_request, the_ordinal, the_queue, facts.cpu_time_s,
+        claimed.match_id, claimed.job_id, the_pilot, the_request, the_ordinal, the_queue, cpu_segment_s,
         right_now, claimed.expires_at, 'Matched', ''
     );
     -- A pilot that requests is running, and "any pilot job receiving a payload is immediately flagged" (PIL §2.3). Its row
@@ -602,8 +559,8 @@ BEGIN
     END IF;
     claimed.description := moved.description;
     claimed.input_sandboxes := moved.input_sandboxes;
-    claimed.owner := facts.owner;
-    claimed.group_name := facts.group_name;
+    claimed.owner := moved.owner;
+    claimed.group_name := moved.group_name;
     RETURN NEXT claimed;
 END
 $$;

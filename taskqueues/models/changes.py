@@ -47,6 +47,10 @@ class TaskQueueChange(models.Model):
     class Meta:
         indexes = [
             models.Index(name="task_queue_change_xid", fields=["xid"]),  # changes not read by an index
+            # Serves the claim: changes since its search.
+            models.Index(
+                name="configuration_change_xid", fields=["xid"], condition=models.Q(task_queue_id=CONFIGURATION)
+            ),
         ]
 
     def __str__(self) -> str:

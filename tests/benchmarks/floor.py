@@ -11,6 +11,7 @@ from django.db import connection
 
 from matching.services.claim import RANDOM_BITS, Claimant, ClaimOutcome, claim, lease_id, seen_within_s
 from pilots.models import Pilot
+from taskqueues.services.index.shared import index
 from tests.benchmarks.match import match_once
 from tests.benchmarks.measuring import Report, timed
 from tests.benchmarks.offers import draw_question
@@ -65,7 +66,11 @@ $$;
 _FLOOR = (
     "SELECT benchmark_floor($1::bigint, $2::uuid, $3::uuid, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::float8)"
 )
-_JOBS = "SELECT job_id, task_queue_id, user_priority FROM taskqueues_queuedjob ORDER BY random() LIMIT %s"
+_JOBS = """
+SELECT job_id, task_queue_id, user_priority, cpu_time_s
+  FROM taskqueues_queuedjob JOIN taskqueues_taskqueue AS task_queue ON task_queue.id = task_queue_id
+ ORDER BY random() LIMIT %s
+"""
 #: As of a pilot of the workloads.
 _SLOT = {"processors": 1_000_000, "memory_mb": 4000}
 
@@ -111,7 +116,7 @@ class _Operations:
         self._places = list(Pilot.objects.values_list("pk", "queue__ce__site", "queue__ce", "queue"))
         with connection.cursor() as cursor:
             cursor.execute(_JOBS, [2 * (times + 2 * BLOCK)])
-            self._jobs: Iterator[tuple[int, int, int]] = iter(cursor.fetchall())
+            self._jobs: Iterator[tuple[int, int, int, int]] = iter(cursor.fetchall())
 
     def nothing(self) -> bool:
         """Ask the database for nothing."""
@@ -123,14 +128,14 @@ class _Operations:
 
     def write(self) -> bool:
         """Write what a claim writes."""
-        job_id, _, _ = next(self._jobs)
+        job_id, *_ = next(self._jobs)
         pilot_id, *place = self._chance.choice(self._places)
         values = (pilot_id, self._id(), self._id(), job_id, *place, seen_within_s())
         return query_directly("floor", _FLOOR, *map(str, values)) == [("t",)]
 
     def claim(self) -> bool:
         """Claim a job of a level that is known."""
-        _, task_queue_id, user_priority = next(self._jobs)
+        _, task_queue_id, user_priority, cpu_time_s = next(self._jobs)
         pilot_id, site_id, ce_id, queue_id = self._chance.choice(self._places)
         claimant = Claimant(
             pilot_id=pilot_id, request_id=self._id(), site_id=site_id, ce_id=ce_id, queue_id=queue_id, slot=_SLOT
@@ -140,6 +145,8 @@ class _Operations:
             ordinal=0,
             task_queue_id=task_queue_id,
             user_priority=user_priority,
+            cpu_segment_s=cpu_time_s,
+            searched=index.current().view.seen,
             chance=self._chance.random(),
             may_wait=False,
         )

@@ -86,6 +86,8 @@ def _claim_often(loaded: LoadedWorkload, options: Options, *, user_priority: int
             ordinal=0,
             task_queue_id=task_queue.pk,
             user_priority=user_priority,
+            cpu_segment_s=task_queue.cpu_time_s,
+            searched=index.current().view.seen,
             chance=chance.random(),
             may_wait=False,
         )

@@ -1,7 +1,8 @@
 """Races with a claim: other transactions commit between its statements."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 from random import Random
 from uuid import uuid4
 
@@ -16,11 +17,25 @@ from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from pilots.services import exclusions
 from pilots.services.exclusions import PilotDrainedError
-from taskqueues.models import QueuedJob
-from tests.factories import LARGE_SLOT, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
+from resources.domain.enums import ResourceState, ThrottlePolicy
+from resources.models import ComputingElement, Queue, Site
+from taskqueues.models import Limit, PoolQueue, QueuedJob
+from taskqueues.services import submit_pools
+from tests.factories import (
+    LARGE_SLOT,
+    make_ce,
+    make_downtime,
+    make_group,
+    make_job,
+    make_pilot,
+    make_queue,
+    make_site,
+    make_user,
+    make_vo,
+)
 from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
-from wms.accounts.models import Group
+from wms.accounts.models import VO, Group, Membership, User
 from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control, editing
@@ -69,6 +84,73 @@ def test_a_job_that_moves_to_a_queue_that_does_not_fit_meanwhile_is_not_taken(gr
     job.refresh_from_db()
     assert job.status == JobStatus.WAITING
     assert QueuedJob.objects.filter(pk=job.pk).exists()
+
+
+#: What a manager, operator or psql may commit while a pilot's request is answered.
+CHANGES: Mapping[str, Callable[[Job, Queue], object]] = {
+    "site": lambda _, queue: Site.objects.filter(pk=queue.ce.site_id).update(state=ResourceState.BANNED),
+    "CE": lambda _, queue: ComputingElement.objects.filter(pk=queue.ce_id).update(state=ResourceState.DRAINING),
+    "queue": lambda _, queue: Queue.objects.filter(pk=queue.pk).update(state=ResourceState.BANNED),
+    "VOs of the site": lambda _, queue: queue.ce.site.vos.set([make_vo()]),
+    "pause": lambda job, _: VO.objects.filter(pk=job.vo_id).update(
+        paused_until=timezone.now() + timedelta(hours=1), pause_reason="upgrade"
+    ),
+    "suspension": lambda job, _: User.objects.filter(pk=job.owner_id).update(is_active=False),
+    "membership": lambda job, _: Membership.objects.filter(user=job.owner_id).delete(),
+    "pool": lambda _, queue: PoolQueue.objects.filter(queue=queue).delete(),
+    "throttle": lambda _, queue: Site.objects.filter(pk=queue.ce.site_id).update(
+        throttle_policy=ThrottlePolicy.CUSTOM, throttle_requirements="false"
+    ),
+    "downtime that runs": lambda _, queue: make_downtime(queue, begins_at=timezone.now() - timedelta(hours=1)),
+    "downtime before the end": lambda _, queue: make_downtime(queue, begins_at=timezone.now() + timedelta(minutes=1)),
+    "limit": lambda _, queue: Limit.objects.create(running=0, ce=queue.ce),
+}
+
+
+@pytest.mark.parametrize("queue_is_known", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_that_is_committed_before_a_claim_stops_it(group: Group, change: str, queue_is_known: bool) -> None:
+    """The search has compared the former configuration; the claim sees that it changed, and all is compared anew."""
+    queue = make_queue(ce=make_ce(site=make_site(name="S.ONE", parameters={"Memory": 16000})), **LARGE_SLOT)
+    with transaction.atomic():
+        pool = submit_pools.register(vo=group.vo, requirements={"Memory": 16000}, now=timezone.now())
+    job = make_job(group=group, submit_pools=[pool.id])
+    pilot = make_pilot(vo=group.vo, queue=queue if queue_is_known else None)
+
+    def commit() -> None:
+        at_once([lambda: CHANGES[change](job, queue)])
+
+    assert ask(pilot, chance=Interrupted(commit)) == []
+    job.refresh_from_db()
+    assert job.status == JobStatus.WAITING
+    assert not Match.objects.exists()
+
+
+@pytest.mark.parametrize("queue_is_known", [True, False])
+def test_a_change_elsewhere_before_a_claim_costs_another_search_only(group: Group, queue_is_known: bool) -> None:
+    site, other = make_site(name="S.ONE"), make_site(name="S.OTHER", vos=[make_vo()])
+    queue = make_queue(ce=make_ce(site=site), **LARGE_SLOT)
+    job = make_job(group=group)
+    pilot = make_pilot(vo=group.vo, queue=queue if queue_is_known else None)
+    changed: list[int] = []
+
+    def commit() -> None:
+        changed.extend(at_once([lambda: Site.objects.filter(pk=other.pk).update(state=ResourceState.BANNED)]))
+
+    assert ask(pilot, chance=Interrupted(commit)) == [job.pk]
+    assert changed == [1]
+
+
+def test_a_configuration_that_changes_before_each_claim_ends_the_request_without_a_job(group: Group) -> None:
+    queue = make_queue(**LARGE_SLOT)
+    make_job(group=group)
+    pilot = make_pilot(vo=group.vo, queue=queue)
+
+    def commit() -> None:
+        at_once([lambda: Queue.objects.filter(pk=queue.pk).update(max_pilots=1)])
+
+    assert ask(pilot, chance=Interrupted(*[commit] * 100)) == []
+    assert ask(pilot, chance=Random(1)) != []
 
 
 def test_several_leases_for_one_request_do_not_deadlock_with_an_action_on_the_same_jobs(group: Group) -> None:

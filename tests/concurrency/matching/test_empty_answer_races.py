@@ -8,12 +8,13 @@ import pytest
 from django.db import connection, transaction
 
 from matching.models import Match
-from matching.services.claim import Claimant, claim, close
+from matching.services.claim import Claimant, Claimed, claim, close
 from matching.services.empty_answers import empty_answer
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import TaskQueue
+from taskqueues.services.index.shared import index
 from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue
 from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
@@ -42,6 +43,19 @@ def claimant_of(pilot: Pilot, request_id: UUID) -> Claimant:
     )
 
 
+def claim_of(claimant: Claimant, task_queue_id: int) -> Claimed:
+    return claim(
+        claimant,
+        ordinal=0,
+        task_queue_id=task_queue_id,
+        user_priority=1,
+        cpu_segment_s=1000,
+        searched=index.renewed().view.seen,
+        chance=0.5,
+        may_wait=True,
+    )
+
+
 def ask(pilot: Pilot, request_id: UUID | None = None) -> list[int]:
     offer, chance = OfferRequest(cpu_time_s=300_000), Random(1)
     leases = match(offer, request_id=request_id or uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance)
@@ -61,7 +75,7 @@ def test_a_request_with_a_running_claim_is_not_answered_by_a_read(group: Group, 
     seen: list[bool] = []
     with transaction.atomic():
         queue_id = TaskQueue.objects.get().pk
-        lease = claim(again, ordinal=0, task_queue_id=queue_id, user_priority=1, chance=0.5, may_wait=True)
+        lease = claim_of(again, queue_id)
         seen += at_once([lambda: known_empty(again)])
     seen += at_once([lambda: known_empty(again)])
     assert seen == [False, False]
@@ -82,7 +96,7 @@ def test_a_repeated_request_waits_for_the_claim_of_its_first_try(group: Group, p
     with ThreadPoolExecutor(max_workers=1) as pool:
         with transaction.atomic():
             queue_id = TaskQueue.objects.get().pk
-            claim(first, ordinal=0, task_queue_id=queue_id, user_priority=1, chance=0.5, may_wait=True)
+            claim_of(first, queue_id)
             repeated = pool.submit(repeat)
             until_somebody_waits_for_a_lock(or_done=repeated)
             assert not repeated.done()
@@ -96,7 +110,7 @@ def test_the_lock_of_a_claim_that_was_undone_costs_one_more_write(group: Group, 
     close(other, left=LEFT)
     queue_id = TaskQueue.objects.get().pk
     with transaction.atomic():
-        claim(other, ordinal=0, task_queue_id=queue_id, user_priority=1, chance=0.5, may_wait=True)
+        claim_of(other, queue_id)
         transaction.set_rollback(True)
     assert not known_empty(other)
     close(other, left=LEFT)

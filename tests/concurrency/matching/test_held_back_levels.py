@@ -284,6 +284,8 @@ def test_a_claim_finds_a_job_if_there_is_one_that_the_pilot_may_have(group: Grou
                     ordinal=0,
                     task_queue_id=task_queue,
                     user_priority=level,
+                    cpu_segment_s=1000,
+                    searched=index.renewed().view.seen,
                     chance=chance.random(),
                     may_wait=may_wait,
                 )
@@ -316,6 +318,8 @@ def test_a_claim_answers_for_whom_a_level_is_held_back(group: Group) -> None:
             ordinal=0,
             task_queue_id=row.task_queue_id,
             user_priority=row.user_priority,
+            cpu_segment_s=1000,
+            searched=index.renewed().view.seen,
             chance=0.0,
             may_wait=False,
         )

@@ -13,7 +13,6 @@ from matching.queries.explain.explanation import explain
 from matching.queries.preview import preview
 from matching.services.match import match
 from matching.services.offers import OfferRequest, binding_of, of_pilot
-from matching.services.search import search_in
 from pilots.models import Pilot
 from pilots.services.demand_snapshot import take_snapshot
 from resources.models import ComputingElement, Queue, Site
@@ -85,33 +84,6 @@ def test_the_cpu_time_until_a_downtime_is_that_of_the_pilots_own_node(speed: obj
     make_downtime(queue, begins_at=database_now() + HOUR)
     make_job(group=group, cpu_time_s=5000)
     assert requested_by(pilot) == jobs
-
-
-@pytest.mark.parametrize("is_known", [True, False], ids=["known queue", "unknown queue"])
-@pytest.mark.parametrize("begins_in", [-HOUR, HOUR], ids=["running", "ahead"])
-def test_a_claim_refuses_when_a_downtime_was_declared_during_the_search(is_known: bool, begins_in: timedelta) -> None:
-    group, queue = make_group(), make_queue()
-    pilot = make_pilot(vo=group.vo, queue=queue if is_known else None)
-    job = make_job(group=group, **LONG[0])
-    make_downtime(queue, begins_at=database_now() + timedelta(days=2))
-
-    def search() -> Any:
-        return search_in(
-            index.renewed(),
-            now=database_now(),
-            request=OfferRequest(cpu_time_s=300_000),
-            binding=binding_of(pilot.pk),
-            pilot_id=pilot.pk,
-            request_id=uuid4(),
-            chance=Random(1),
-        )
-
-    begun_before = search()
-    downtime = make_downtime(queue, begins_at=database_now() + begins_in)
-    assert begun_before.fill([], up_to=1) == []
-    assert search().fill([], up_to=1) == []
-    downtime.delete()
-    assert [lease.job_id for lease in search().fill([], up_to=1)] == [job.pk]
 
 
 @pytest.mark.parametrize(

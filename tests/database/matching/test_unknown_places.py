@@ -7,7 +7,6 @@ from uuid import uuid4
 import pytest
 from django.db import transaction
 
-from matching.services.claim import Claimant, claim
 from matching.services.match import match, why_narrowed
 from matching.services.offers import NotYourQueueError, OfferRequest
 from matching.services.search import PilotRefusedError
@@ -18,7 +17,7 @@ from pilots.services.reports import end_pilot
 from resources.domain.enums import PilotType, ResourceState, ThrottlePolicy
 from resources.models import Queue, Site
 from resources.queries.places import UnknownPlaceError
-from taskqueues.models import Limit, QueuedJob
+from taskqueues.models import Limit
 from taskqueues.services import submit_pools
 from tests.factories import (
     LARGE_SLOT,
@@ -110,38 +109,6 @@ def test_a_site_without_queues_meets_no_requirement(group: Group, has_ce: bool) 
     plain = make_job(group=group)
     for named in ({"site": "S.EMPTY"}, {}):
         assert ask(make_pilot(vo=group.vo), **named, submit_pools=(pool,)) == ([plain.pk] if named else [])
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({}, ""),
-        ({"pool": True}, "pool"),
-        ({"state": ResourceState.BANNED}, "place"),
-        ({"throttle_policy": ThrottlePolicy.MATCHES}, "throttle_elsewhere"),
-        ({"limit": True}, "limit_elsewhere"),
-    ],
-)
-def test_the_claim_checks_every_possible_place(group: Group, change: dict[str, Any], reason: str) -> None:
-    """The configuration in a process's memory may be a second old; the claim reads it anew."""
-    site = make_site(name="S.ONE", parameters={"Memory": 16000})
-    first = make_queue(ce=make_ce(site=site))
-    make_queue(ce=make_ce(site=site), parameters={"Memory": 16000 if "pool" not in change else 1000})
-    if "limit" in change:
-        Limit.objects.create(running=5, ce=first.ce)
-    else:
-        Site.objects.update(**{name: value for name, value in change.items() if name != "pool"})
-    make_job(group=group, submit_pools=[pool_of(group, Memory=16000)])
-    level = QueuedJob.objects.get()
-    claimed = claim(
-        Claimant(pilot_id=make_pilot(vo=group.vo).pk, request_id=uuid4(), site_id=None, ce_id=None, queue_id=None),
-        ordinal=0,
-        task_queue_id=level.task_queue_id,
-        user_priority=level.user_priority,
-        chance=0.0,
-        may_wait=False,
-    )
-    assert (claimed.answer, claimed.reason or "") == (("closed", reason) if reason else ("leased", ""))
 
 
 # ---- sites, bans, CEs

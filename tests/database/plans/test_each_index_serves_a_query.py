@@ -20,6 +20,7 @@ from matching.queries.leases import leases_of
 from matching.queries.node_failures import failing_hosts
 from matching.queries.restrictions import leased_jobs_at
 from matching.services import black_holes, lease_ends, leases
+from matching.services.claim import Claimant, claim
 from matching.services.draining import tell_drained_pilots
 from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
@@ -128,6 +129,21 @@ def shares_of_changed_groups(filled: Filled) -> object:
     return priorities.recalculate(only_changed=True)
 
 
+def claimed(filled: Filled) -> object:
+    """Claim a job of an empty level: first it is asked whether the configuration has changed."""
+    place = Claimant(pilot_id=filled.pilot.pk, request_id=uuid4(), site_id=None, ce_id=None, queue_id=None)
+    return claim(
+        place,
+        ordinal=0,
+        task_queue_id=0,
+        user_priority=0,
+        cpu_segment_s=0,
+        searched=reading.read_all().view.seen,
+        chance=0.0,
+        may_wait=False,
+    )
+
+
 def held_back_jobs(filled: Filled) -> object:
     """A step of the claim."""
     with connection.cursor() as cursor:
@@ -225,6 +241,7 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "queued_job_oldest_of_its_kind": shares_of_changed_groups,
     "queued_job_by_avoided_place": held_back_jobs,
     "queued_job_open_to_all": held_back_jobs,
+    "configuration_change_xid": claimed,
     "task_queue_change_xid": lambda _: reading.read_changes(reading.read_all()),
     "pools_of_queue": lambda filled: pools_of_queue(filled.queue, filled.vo),
     "event_of_limit": lambda _: list(with_counts(limits_on_matches())[:20]),
