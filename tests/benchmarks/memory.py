@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from http import HTTPStatus
 from random import Random
 from statistics import linear_regression
@@ -13,7 +13,7 @@ import psutil
 from tests.benchmarks.client import Answer, Client, post
 from tests.benchmarks.http import PATH as MATCHES
 from tests.benchmarks.http import PROCESSES, Asking, parts_of
-from tests.benchmarks.measuring import Report
+from tests.benchmarks.measuring import NotMeasurableError, Report
 from tests.benchmarks.options import Options
 from tests.benchmarks.portal import cookie_of
 from tests.benchmarks.surroundings import Surroundings
@@ -30,6 +30,10 @@ READERS = 50
 SETTLED_AFTER_S = 900.0
 #: {kind of request: its weight}.
 KINDS: Mapping[str, int] = {"match": 4, "submission": 2, "list": 3, "page": 3, "rehearsal": 1, "wrong token": 1}
+
+#: Failures that are answers: too many requests, and a token that is refused.
+_BUSY = frozenset({HTTPStatus.TOO_MANY_REQUESTS})
+_MAY_BE: Mapping[str, Container[int]] = {"wrong token": {HTTPStatus.UNAUTHORIZED, *_BUSY}}
 
 
 def run(ready: Surroundings, options: Options) -> Report:
@@ -87,7 +91,7 @@ class _Mixture:
                 path = "/api/v1/jobs/" if kind == "submission" else "/api/v1/jobs/rehearsal/"
                 return self._post(path, token, {"executable": f"{new}.sh", "cpu_time_s": 500, "job_type": new})
             case "list":
-                return self._get(f"/api/v1/jobs/?name={new}*", f"Authorization: Bearer {token}")
+                return self._get(f"/api/v1/jobs/?job_name={new}*", f"Authorization: Bearer {token}")
             case "page":
                 return self._get(f"/jobs/?q=name:{new}*", f"Cookie: {self._chance.choice(self._cookies)}")
         return self._get("/api/v1/jobs/", f"Authorization: Bearer wmsp_{new}")
@@ -96,13 +100,15 @@ class _Mixture:
         """Note the answer, and what follows from a lease."""
         self.latencies_s.append(answer.latency_s)
         self.statuses[answer.status] += 1
+        if answer.status >= HTTPStatus.BAD_REQUEST and answer.status not in _MAY_BE.get(self._kinds[asker], _BUSY):
+            raise NotMeasurableError(f"A {self._kinds[asker]} was answered {answer.status}: {answer.body[:200]!r}")
         if self._kinds[asker] == "match" and answer.status == HTTPStatus.CREATED:
             lease = json.loads(answer.body)
             path, token = f"{MATCHES}{lease['match_id']}/", lease["token"]
             self._following[asker] = [
                 self._post(f"{path}status/", token, {"status": "Running"}),
                 self._post(f"{path}heartbeat/", token, {"cpu_s": 1.0}),
-                self._post(f"{path}finish/", token, {"exit_code": 0}),
+                self._post(f"{path}finish/", token, {"exit_code": 0, "usage": {"cpu_s": 1.0, "wall_s": 1.0}}),
             ]
         return self._every_s - answer.latency_s
 
