@@ -51,6 +51,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(REST, include("taskqueues.urls")),
     path(REST, include("resources.urls")),
     path(REST, include("wms.accounts.urls")),
+    path(REST, include("wms.configuration.urls")),
     path(REST, VersionView.as_view(), name="version"),
     path(f"{REST}client/wms.pyz", ClientView.as_view(), name="client-program"),
     path(f"{REST}schema/", SchemaView.as_view(), name="schema"),

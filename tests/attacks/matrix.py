@@ -252,6 +252,13 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "DELETE limit": MANAGERS,
         "GET leases": MANAGERS | OTHER_MANAGER,  # of jobs of the caller's VOs
         "GET history": MANAGERS | OTHER_MANAGER,  # of the caller's VOs
+        "GET configuration": MANAGERS | OTHER_MANAGER,  # of the caller's VOs
+        "POST configuration-preview": MANAGERS | OTHER_MANAGER,
+        "POST configuration-apply": MANAGERS | OTHER_MANAGER,
+        "GET portal:configuration": MANAGERS | OTHER_MANAGER,
+        "GET portal:configuration-file": MANAGERS | OTHER_MANAGER,
+        "POST portal:configuration-compare": MANAGERS | OTHER_MANAGER,
+        "POST portal:configuration-apply": MANAGERS | OTHER_MANAGER,
         "GET vo-pause": MANAGERS,
         "PUT vo-pause": MANAGERS,
         "DELETE vo-pause": MANAGERS,
@@ -334,6 +341,10 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST limits": MANAGERS,
         "POST pilots-bulk": OF_THE_SITE,
         "POST portal:pilots-actions": MANAGERS,
+        "POST configuration-preview": NOBODY,
+        "POST portal:configuration-compare": NOBODY,
+        "POST configuration-apply": NOBODY,  # without the version of a comparison
+        "POST portal:configuration-apply": NOBODY,
         "POST portal:password-link": NOBODY,
         "POST portal:password": NOBODY,  # without the old one
     }
@@ -377,6 +388,8 @@ OF_ADMINISTRATION: Final = frozenset(
         "PUT pause",
         "DELETE pause",
         "POST pilots-bulk",
+        "POST configuration-preview",
+        "POST configuration-apply",
         "POST ce-ask-again",
         "POST black-hole-lift",
     }

@@ -84,6 +84,7 @@ PAGES: Final = (
     Page(name="pilots-summary", address="/pilots/summary/", reader=Reader.OPERATOR),
     Page(name="pilot", address="/pilots/{pilot}/", reader=Reader.OPERATOR),
     Page(name="leases", address="/leases/", reader=Reader.OPERATOR),
+    Page(name="configuration", address="/configuration/", reader=Reader.OPERATOR),
     Page(name="account", address="/accounts/"),
     Page(name="account-none", address="/accounts/", reader=Reader.NEWCOMER),
     Page(name="password", address="/accounts/password/"),

@@ -11,7 +11,7 @@ from taskqueues.services.limits import lock_limits
 from wms.configuration.consequences import Consequences
 from wms.configuration.entries import read
 from wms.configuration.parameter_checks import note_misfits
-from wms.configuration.plan import Plan, StoredConfiguration, plan
+from wms.configuration.plan import Bounds, Plan, StoredConfiguration, plan
 from wms.configuration.problems import ConfigurationError, Remark
 from wms.configuration.reading import Reading
 from wms.configuration.recording import record_changes, record_removals
@@ -56,10 +56,10 @@ def configure(
         lock(LockKey.CONFIGURE)
         lock_limits()
         reading, database = Reading(environ), StoredConfiguration()
-        planned = _planned(source, reading=reading, database=database, now=now)
+        planned = changes_in(source, reading=reading, database=database, now=now)
         consequences = Consequences(planned, database=database)
         record_removals(planned, database=database)
-        _write(planned, database=database, now=now)
+        write(planned, database=database, now=now)
         consequences.check(reading, confirmed=confirmed)
         record_changes(planned, database=database)
         _end_payloads(planned, database=database, reading=reading, now=now)
@@ -67,12 +67,28 @@ def configure(
             transaction.set_rollback(True)
     # Beat would do it within seconds; jobs may be submitted at once.
     submit_pools.refresh_stale(now=now)
-    return ConfigurationResult(differences=tuple(planned.differences), warnings=tuple(sorted(set(reading.warnings))))
+    return ConfigurationResult(
+        differences=tuple(map(str, planned.differences)), warnings=tuple(sorted(set(reading.warnings)))
+    )
 
 
-def _planned(source: bytes, *, reading: Reading, database: StoredConfiguration, now: datetime) -> Plan:
+def changes_in(
+    source: bytes, *, reading: Reading, database: StoredConfiguration, now: datetime, bounds: Bounds | None = None
+) -> Plan:
+    """Return the changes that a file makes.
+
+    Args:
+        source: the file, YAML in UTF-8.
+        reading: takes the warnings.
+        database: the stored configuration.
+        now: time of the call.
+        bounds: of the file's author; None: all may be changed.
+
+    Raises:
+        ConfigurationError: with all errors of the file.
+    """
     file = read(source, Configuration, reading)
-    planned = plan(file, database=database, reading=reading, now=now)
+    planned = plan(file, database=database, reading=reading, now=now, bounds=bounds)
     note_misfits(file, planned, database=database, reading=reading)
     note_unknown_setups(file, planned, database=database)
     problems = [*reading.problems, *planned.problems]
@@ -82,7 +98,8 @@ def _planned(source: bytes, *, reading: Reading, database: StoredConfiguration, 
 
 
 @transaction_required
-def _write(planned: Plan, *, database: StoredConfiguration, now: datetime) -> None:
+def write(planned: Plan, *, database: StoredConfiguration, now: datetime) -> None:
+    """Write the changes, and mark what follows from them for recalculation."""
     for identity in planned.removed_limits:
         database.limits.remove(identity)
     for section, change in planned.changes:

@@ -61,7 +61,7 @@ class Consequences:
             ConfigurationError: they would be, and that is not confirmed.
         """
         problems = []
-        for change, consequence in self._found():
+        for change, consequence in self.found():
             if consequence.is_felt and not confirmed:
                 sentence = f"{consequence} If that is meant, repeat the command with --confirm."
                 problems.append(change.entry.remark("", sentence))
@@ -70,7 +70,8 @@ class Consequences:
         if problems:
             raise ConfigurationError(problems)
 
-    def _found(self) -> Iterator[tuple[AnyChange, Consequence]]:
+    def found(self) -> Iterator[tuple[AnyChange, Consequence]]:
+        """Yield what the written changes stop, each with its change."""
         limits = {self._database.limits.rows[each.identity].pk: each for each in self._limits}
         for pk, consequences in of_stored_limits(Limit.objects.filter(pk__in=limits)).items():
             yield from ((limits[pk], each) for each in consequences)

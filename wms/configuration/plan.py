@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 from django.conf import settings
@@ -66,25 +66,88 @@ class StoredConfiguration:
         return {section.record.noun: section for section in sections}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldDifference:
+    """Another value of one key, in YAML."""
+
+    name: str
+    before: str = ""
+    after: str = ""
+    #: The values are not shown.
+    is_secret: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} changed" if self.is_secret else f"{self.name} {self.before} → {self.after}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What the file changes in one row."""
+
+    #: + added, ~ changed, - removed.
+    sign: str
+    #: Kind and name; of a limit, which has no name, its content.
+    row: str
+    fields: tuple[FieldDifference, ...] = ()
+
+    def __str__(self) -> str:
+        changed = ", ".join(map(str, self.fields))
+        return f"{self.sign} {self.row}: {changed}" if self.sign == "~" else f"{self.sign} {self.row}"
+
+
 @dataclass(slots=True)
 class Plan:
     """All changes, in the order of writing."""
 
     changes: list[tuple[AnySection, AnyChange]] = field(default_factory=list)
     removed_limits: list[Identity] = field(default_factory=list)
-    differences: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
     problems: list[Remark] = field(default_factory=list)
 
 
-def plan(file: Configuration, *, database: StoredConfiguration, reading: Reading, now: datetime) -> Plan:
-    """Return the changes that *file* makes to *database*; errors of references are added to the reading."""
-    _check_uses(reading, database=database)
+class Bounds(Protocol):
+    """What the author of a file may name and change."""
+
+    def may_name(self, noun: str, name: str) -> bool:
+        """Return whether the author may refer to a stored object."""
+
+    def is_limit_of_others(self, identity: Identity) -> bool:
+        """Return whether a stored limit is not the author's; the file does not remove it."""
+
+    def bounded(self, section: AnySection, identity: Identity, entry: SectionEntry) -> SectionEntry | None:
+        """Return the entry with what the author does not see of it; None: it is refused, which has been noted."""
+
+    def shown(self, section: AnySection, entry: SectionEntry) -> SectionEntry:
+        """Return the entry without what the author does not see of it."""
+
+
+def plan(
+    file: Configuration,
+    *,
+    database: StoredConfiguration,
+    reading: Reading,
+    now: datetime,
+    bounds: Bounds | None = None,
+) -> Plan:
+    """Return the changes that *file* makes to *database*; errors of references are added to the reading.
+
+    Args:
+        file: as read.
+        database: the stored configuration.
+        reading: of the file.
+        now: time of the call.
+        bounds: of the file's author; None: whoever has an account of the server, who may change all.
+    """
+    _check_uses(reading, database=database, bounds=bounds)
     new_plan = Plan()
-    _check_options(file, new_plan, database=database, reading=reading)
-    for section, identity, entry in _entries(file, database=database):
-        _compare(new_plan, section, identity, entry, now=now)
+    if bounds is None:  # else the file has no options
+        _check_options(file, new_plan, database=database, reading=reading)
+    for section, identity, stated in _entries(file, database=database):
+        entry = stated if bounds is None else bounds.bounded(section, identity, stated)
+        if entry is not None:
+            _compare(new_plan, section, identity, entry, now=now, bounds=bounds)
     if "limits" in file.source.lines:
-        _compare_limits(new_plan, file, database=database, reading=reading, now=now)
+        _compare_limits(new_plan, file, database=database, reading=reading, now=now, bounds=bounds)
     new_plan.problems += [*_taken_dns(new_plan, database=database), *_taken_tokens(file)]
     _check_attached_elements(new_plan, file, database=database, reading=reading)
     _check_wall_times(new_plan, file, database=database, reading=reading)
@@ -125,9 +188,10 @@ def _known_managers(managers: Iterable[str], file: Configuration, *, database: S
 # ---- References ------------------------------------------------------------------------------------------------------
 
 
-def _check_uses(reading: Reading, *, database: StoredConfiguration) -> None:
+def _check_uses(reading: Reading, *, database: StoredConfiguration, bounds: Bounds | None) -> None:
     known = {
-        noun: {identity[-1] for identity in section.rows} | reading.names.get(noun, set())
+        noun: {name for *_, name in section.rows if bounds is None or bounds.may_name(noun, name)}
+        | reading.names.get(noun, set())
         for noun, section in database.named().items()
     }
     for use in reading.uses:
@@ -168,7 +232,15 @@ def _check_options(file: Configuration, new_plan: Plan, *, database: StoredConfi
 # ---- Differences -----------------------------------------------------------------------------------------------------
 
 
-def _compare(new_plan: Plan, section: AnySection, identity: Identity, entry: SectionEntry, *, now: datetime) -> None:
+def _compare(
+    new_plan: Plan,
+    section: AnySection,
+    identity: Identity,
+    entry: SectionEntry,
+    *,
+    now: datetime,
+    bounds: Bounds | None,
+) -> None:
     stored: SectionEntry | None = section.entries.get(identity)
     keys = keys_of(section.record).keys() - {section.record.children}
     merged = _merged(stored, entry).settled()
@@ -183,6 +255,8 @@ def _compare(new_plan: Plan, section: AnySection, identity: Identity, entry: Sec
         new_plan.problems += _moved_group(section, stored, merged)
     change = SectionChange(identity=identity, entry=merged, changed=changed, is_new=stored is None, now=now)
     new_plan.changes.append((section, change))
+    if bounds is not None:
+        stored, merged = stored and bounds.shown(section, stored), bounds.shown(section, merged)
     new_plan.differences.append(_difference(section, identity, stored, merged, changed=changed))
 
 
@@ -217,16 +291,23 @@ def _difference(
     merged: SectionEntry,
     *,
     changed: frozenset[str],
-) -> str:
-    label = f"{section.record.noun} {'/'.join([*identity[:-1], getattr(merged, section.record.named_by)])}"
+) -> Difference:
+    row = f"{section.record.noun} {'/'.join([*identity[:-1], getattr(merged, section.record.named_by)])}"
     if stored is None:
-        return f"+ {label}"
-    parts = [
-        f"{key} changed" if key in section.record.secrets else f"{key} {_shown(key, stored)} → {_shown(key, merged)}"
-        for key in keys_of(section.record)
-        if key in changed
-    ]
-    return f"~ {label}: {', '.join(parts)}"
+        stated = [key for key in keys_of(section.record) if key in merged.source.lines and key in changed]
+        new = [FieldDifference(name=key, after=_shown(key, merged)) for key in stated if key not in merged.secrets]
+        return Difference(sign="+", row=row, fields=tuple(new))
+    return Difference(
+        sign="~",
+        row=row,
+        fields=tuple(
+            FieldDifference(name=key, is_secret=True)
+            if key in section.record.secrets
+            else FieldDifference(name=key, before=_shown(key, stored), after=_shown(key, merged))
+            for key in keys_of(section.record)
+            if key in changed
+        ),
+    )
 
 
 def _shown(key: str, entry: SectionEntry) -> str:
@@ -239,17 +320,27 @@ def _shown(key: str, entry: SectionEntry) -> str:
 
 
 def _compare_limits(
-    new_plan: Plan, file: Configuration, *, database: StoredConfiguration, reading: Reading, now: datetime
+    new_plan: Plan,
+    file: Configuration,
+    *,
+    database: StoredConfiguration,
+    reading: Reading,
+    now: datetime,
+    bounds: Bounds | None,
 ) -> None:
     # Duplicates count once.
     stated = dict.fromkeys(_placed(entry, file, database=database, reading=reading) for entry in file.limits)
     planned = dict(zip(identities_of(stated), stated, strict=True))
     names = frozenset(keys_of(LimitEntry))
-    new_plan.problems += _mistakes_of_limits(new_plan, stated, database=database)
-    gone = {identity: entry for identity, entry in database.limits.entries.items() if identity not in planned}
+    new_plan.problems += _mistakes_of_limits(new_plan, stated, database=database, bounds=bounds)
+    gone = {
+        identity: entry
+        for identity, entry in database.limits.entries.items()
+        if identity not in planned and (bounds is None or not bounds.is_limit_of_others(identity))
+    }
     added = [entry for identity, entry in planned.items() if identity not in database.limits.rows]
-    new_plan.differences += [f"+ limit {_limit_shown(entry)}" for entry in added]
-    new_plan.differences += [f"- limit {_limit_shown(entry)}" for entry in gone.values()]
+    new_plan.differences += [Difference(sign="+", row=f"limit {limit_shown(entry)}") for entry in added]
+    new_plan.differences += [Difference(sign="-", row=f"limit {limit_shown(entry)}") for entry in gone.values()]
     for identity, entry in planned.items():
         if identity not in database.limits.rows:
             # A new limit of the same scope replaces the old one and keeps its counters.
@@ -261,14 +352,15 @@ def _compare_limits(
 
 
 def _mistakes_of_limits(
-    new_plan: Plan, stated: Iterable[LimitEntry], *, database: StoredConfiguration
+    new_plan: Plan, stated: Iterable[LimitEntry], *, database: StoredConfiguration, bounds: Bounds | None
 ) -> Iterator[Remark]:
     """Yield what is wrong with new limits of a file that each of them alone does not show."""
     groups: Mapping[Identity, GroupEntry] = entries_after(new_plan, database.groups)
     stored = {*database.limits.entries.values()}
     by_scope: dict[ScopeEntry, list[LimitEntry]] = {}
     for entry in sorted(stated, key=stored.__contains__, reverse=True):
-        group = groups.get((str(entry.scope.group),))
+        name = str(entry.scope.group)
+        group = groups.get((name,)) if bounds is None or bounds.may_name("group", name) else None
         if group is not None and entry not in stored:
             yield from (entry.remark(*mistake) for mistake in entry.mistakes_with(vo_of_group=group.vo))
         of_scope = by_scope.setdefault(entry.scope, [])
@@ -296,7 +388,8 @@ def _placed(entry: LimitEntry, file: Configuration, *, database: StoredConfigura
     return entry
 
 
-def _limit_shown(entry: LimitEntry) -> str:
+def limit_shown(entry: LimitEntry) -> str:
+    """Return the content of a limit in one line."""
     return " ".join(f"{key} {_shown(key, entry)}" for key in keys_of(LimitEntry) if getattr(entry, key) is not None)
 
 

@@ -33,7 +33,8 @@ class ConfigurationError(RejectedError):
 
     def __init__(self, problems: Iterable[Remark]) -> None:
         self.problems = tuple(sorted(set(problems)))
-        super().__init__("\n".join(map(str, self.problems)))
+        lines = [*map(str, self.problems)]
+        super().__init__("\n".join(lines), errors={"file": lines})
 
     def about(self, file: Path) -> str:
         """Return the text for users: the name of the file, and a line for each problem."""

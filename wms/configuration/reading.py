@@ -28,7 +28,8 @@ class Use:
 class Reading:
     """The state of reading one file: problems, warnings, references and names."""
 
-    environ: Mapping[str, str]
+    #: Values of ${NAME}; None: the file may name none, as its author must not see those of the server.
+    environ: Mapping[str, str] | None
     problems: list[Remark] = field(default_factory=list)
     warnings: list[Remark] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
@@ -106,6 +107,8 @@ def _variable(match: re.Match[str], word: ScalarNode, at: Location) -> str:
     name = match.group(1)
     if name is None or not _VARIABLE_NAME.match(name):
         raise at.refuse(word, "after ${ comes the name of an environment variable and }; write $${ for ${ itself")
+    if at.reading.environ is None:
+        raise at.refuse(word, "an uploaded file names no variables; write the value, or $${ for ${ itself")
     if name not in at.reading.environ:
         raise at.refuse(word, f"the environment variable {name} is not set; set it, or write the value here")
     return at.reading.environ[name]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from django.db.models import Model, prefetch_related_objects
 
@@ -40,19 +40,26 @@ _NOTHING: Final[tuple[object, ...]] = (None, "", [], {})
 _RECORDED_ELSEWHERE: Final = frozenset({"status", "tokens"})
 
 
-def record_removals(new_plan: Plan, *, database: StoredConfiguration) -> None:
-    """Write one event for each limit that will be removed."""
+def record_removals(new_plan: Plan, *, database: StoredConfiguration, door: str = "") -> None:
+    """Write one event for each limit that will be removed; through which *door*, unless by a command."""
     for identity in new_plan.removed_limits:
         row = database.limits.rows[identity]
-        record(SecurityEventKind.CONFIGURATION_CHANGED, target=_target(row), row=row, what="deleted")
+        record(SecurityEventKind.CONFIGURATION_CHANGED, target=_target(row), row=row, what="deleted", **_said_of(door))
 
 
-def record_changes(new_plan: Plan, *, database: StoredConfiguration) -> None:
-    """Write one event for the file, and one for each row that it has changed and kind of change."""
+def record_changes(new_plan: Plan, *, database: StoredConfiguration, door: str = "") -> None:
+    """Write one event for the file, and one for each row that it has changed and kind of change.
+
+    Args:
+        new_plan: the changes, written.
+        database: the stored configuration.
+        door: through which the file came; empty: by a command, which the events name.
+    """
     if not new_plan.differences:
         return
     labels = [f"{'+' if change.is_new else '~'}{_label(section, change)}" for section, change in new_plan.changes]
-    record(SecurityEventKind.CONFIGURATION_APPLIED, target="configuration file", changes=len(labels), objects=labels)
+    kind = SecurityEventKind.CONFIGURATION_APPLIED
+    record(kind, target="configuration file", changes=len(labels), objects=labels, **_said_of(door))
     _load_vos(new_plan)
     for section, change in new_plan.changes:
         row = section.rows[change.identity]
@@ -64,9 +71,13 @@ def record_changes(new_plan: Plan, *, database: StoredConfiguration) -> None:
         }
         shown = {kind: _shown(section, change, keys) for kind, keys in by_kind.items()}
         for kind in [kind for kind in shown if shown[kind]] or list(shown)[:1]:
-            record(kind, target=_target(row), row=row, what=what, changes=shown[kind])
+            record(kind, target=_target(row), row=row, what=what, changes=shown[kind], **_said_of(door))
         if section is database.users and "groups" in change.changed:
             _record_members(section, change, database=database)
+
+
+def _said_of(door: str) -> dict[str, Any]:
+    return {"door": door} if door else {}
 
 
 def _record_members(section: AnySection, change: AnyChange, *, database: StoredConfiguration) -> None:

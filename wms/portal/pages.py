@@ -63,6 +63,7 @@ OF_MANAGERS: Final[Sequence[Link]] = (
     Link(url_name="portal:pilots", label="Pilots", icon="cpu"),
     Link(url_name="portal:people", label="People", icon="users"),
     Link(url_name="portal:changes", label="Changes", icon="clock"),
+    Link(url_name="portal:configuration", label="Configuration", icon="file-text"),
 )
 #: Entry for operators.
 OPERATIONS: Final = Link(url_name="portal:operations", label="Operations", icon="gauge")

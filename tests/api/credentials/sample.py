@@ -140,6 +140,8 @@ class SampleData:
             "group-priority": {"priority": 6000, "reason": "more simulation"},
             "vo-pause": {"for_s": 3600, "reason": "storage is moved"},
             "pause": {"for_s": 3600, "reason": "network is moved"},
+            "configuration-preview": {"file": "groups: []"},
+            "configuration-apply": {"file": "groups: []", "version": "0" * 64},
             "limits": {"vo": self.vo.name, "job_type": "User", "running": 5},
             "limit": {"cpu_s_per_day": 10**9 + 1},
             "site-tokens": {"purpose": "register"},

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ..errors import ServerRefusedError
 from ..terminal.text import plain
-from . import admin_downtimes, admin_history, admin_people, admin_pilots, admin_policies, admin_sites
+from . import admin_configuration, admin_downtimes, admin_history, admin_people, admin_pilots, admin_policies, admin_sites
 from .admin_changes import AdminAction
 from .command import Command, CommandOutput, CommandSession
 
@@ -18,6 +18,7 @@ _ACTIONS: Mapping[str, AdminAction] = {
     **admin_pilots.ACTIONS,
     **admin_sites.ACTIONS,
     **admin_history.ACTIONS,
+    **admin_configuration.ACTIONS,
 }
 
 #: What an answer raises whose fields are missing, or of other types.

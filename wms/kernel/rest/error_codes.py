@@ -76,7 +76,7 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
             "the end of a new token of a site is past, or later than such tokens are valid",
             "give a future end that is earlier, or none",
         ),
-        "configuration": ("the configuration file is wrong (command `configure`)", "correct the named lines"),
+        "configuration": ("the configuration file is wrong", "correct the named lines"),
         "damaged_archive": ("the archive cannot be read to its end", "pack it again"),
         "empty_filter": ("a bulk action without any criterion", "name at least one criterion"),
         "group_needed": ("the group to act in does not follow from the memberships", "name `group`"),
@@ -205,7 +205,15 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
             "the change would stop jobs, and nothing was changed",
             "send the sentences of `errors.confirmed` that are meant as `confirmed`",
         ),
+        "configuration_changed": (
+            "the configuration, or the file, is not the one that was compared",
+            "compare them again",
+        ),
         "conflict": ("not possible in this state (category; used where no narrower code exists)", "see `detail`"),
+        "deletions_not_confirmed": (
+            "the file deletes, and nothing was changed",
+            "send `delete` if all of `errors.delete` is meant",
+        ),
         "illegal_transition": ("the job's status does not allow this", "look at its status"),
         "name_taken": (
             "another file has this logical name, or another job is storing one under it",

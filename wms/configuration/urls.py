@@ -1,0 +1,11 @@
+"""Addresses of the configuration file below /api/v1/."""
+
+from django.urls import URLPattern, path
+
+from wms.configuration.api.views import ConfigurationApplyView, ConfigurationPreviewView, ConfigurationView
+
+urlpatterns: list[URLPattern] = [
+    path("configuration/", ConfigurationView.as_view(), name="configuration"),
+    path("configuration/preview/", ConfigurationPreviewView.as_view(), name="configuration-preview"),
+    path("configuration/apply/", ConfigurationApplyView.as_view(), name="configuration-apply"),
+]
