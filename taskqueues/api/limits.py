@@ -33,7 +33,7 @@ from wms.accounts.models import VO, Group, User
 from wms.accounts.queries import managed_vos_of
 from wms.kernel.db import database_now
 from wms.kernel.errors import RejectedError
-from wms.kernel.rest import ConfirmedIn, CursorPages, Name, Number, WholeNumber, error_responses
+from wms.kernel.rest import ConfirmedIn, CursorPages, DeletionIn, Name, Number, WholeNumber, error_responses
 from wms.kernel.rest.audience import Audience
 
 _MOST_JOBS = 2**31 - 1
@@ -228,14 +228,16 @@ class LimitView(APIView):
         operation_id="limits_delete",
         summary="Delete a limit",
         tags=[Audience.MANAGERS],
-        responses={204: None, **error_responses(401, 403, 404, 429)},
+        parameters=[DeletionIn],
+        responses={204: None, **error_responses(400, 401, 403, 404, 429)},
     )
     def delete(self, request: Request, pk: int) -> Response:
         """Delete the limit; what it held back may start at once."""
-        user = user_of(request)
+        values, user = DeletionIn.checked(request.query_params), user_of(request)
         limit = get_object_or_404(_limits(user), pk=pk)
         with transaction.atomic(durable=True):
             delete_limit(limit, by=user)
+            transaction.set_rollback(values["dry_run"])
         return Response(status=HTTPStatus.NO_CONTENT)
 
 

@@ -162,9 +162,9 @@ class Connection:
         """Send the whole new state as JSON, and return the answer; as ``post``, and always repeatable."""
         return self._send("PUT", path, body, expects=expects, repeatable=True)
 
-    def delete(self, path: str) -> None:
-        """Delete what the path names."""
-        self._ask(_Request("DELETE", path))
+    def delete(self, path: str, *, query: Query | None = None) -> None:
+        """Delete what the path names; *query* has the query parameters."""
+        self._ask(_Request("DELETE", _with_query(path, query)))
 
     def rows(self, path: str, *, query: Query | None = None) -> Iterator[Record]:
         """Yield the results of a list, page by page."""

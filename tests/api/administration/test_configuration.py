@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import Model
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -43,11 +44,11 @@ def problems_of(client: APIClient, file: str) -> str:
 
 def rows() -> list[object]:
     """Return all that a file may change."""
-    return [
-        *(list(each.objects.order_by("pk").values()) for each in (VO, Group, User, Site, ComputingElement, Queue)),
-        *(list(each.objects.order_by("pk").values()) for each in (Limit, StorageElement, SiteToken, Membership)),
-        *(list(VO.managers.through.objects.values()), list(Site.vos.through.objects.values())),
-    ]
+    tables: tuple[type[Model], ...] = (
+        *(VO, VO.managers.through, Group, User, Membership, Limit),
+        *(Site, Site.vos.through, ComputingElement, Queue, StorageElement, SiteToken),
+    )
+    return [list(each._default_manager.order_by("pk").values()) for each in tables]
 
 
 @pytest.mark.parametrize("role", ["manager", "operator"])
@@ -171,22 +172,24 @@ def test_what_a_manager_does_not_see_is_as_what_does_not_exist(administration: A
 
 def test_a_manager_changes_what_the_administration_lets_a_manager_change(administration: Administration) -> None:
     other = make_group(name="lhcb_prod", vo=administration.own.vo)
-    file = """
-    vos: [{name: lhcb, any_segment_fraction: 0.25}]
-    groups: [{name: lhcb_user, vo: lhcb, priority: 6000}, {name: lhcb_new, vo: lhcb}]
-    users: [{username: lhcb_member, groups: [lhcb_prod], suspended: true}]
+    file = f"""
+    vos: [{{name: lhcb, setup: {administration.own.vo.setup}, any_segment_fraction: 0.25}}]
+    groups: [{{name: lhcb_user, vo: lhcb, priority: 6000}}, {{name: lhcb_new, vo: lhcb}}]
+    users: [{{username: lhcb_member, groups: [lhcb_prod], suspended: true}}]
     sites:
       - name: lhcb.org
-        parameters: {Country: CH}
+        parameters: {{Country: CH}}
         ces:
           - name: ce.lhcb.org
-            queues: [{name: lhcb_queue, cpu_time_s: 86400, max_pilots: 7}, {name: more, cpu_time_s: 86400}]
-      - {name: new.org, vos: [lhcb]}
-    limits: [{scope: {vo: lhcb}, running: 9}]
+            queues: [{{name: lhcb_queue, cpu_time_s: 86400, max_pilots: 7}}, {{name: more, cpu_time_s: 86400}}]
+      - {{name: new.org, vos: [lhcb]}}
+    limits: [{{scope: {{vo: lhcb}}, running: 9}}]
     """
-    found = compare(administration.manager, file).json()
+    answer = compare(administration.manager, file)
+    assert answer.status_code == 200, answer.content
+    found = answer.json()
     assert {each["row"]: each["changes"] for each in found["differences"]}["group lhcb_user"] == [
-        {"name": "priority", "before": "1", "after": "6000"}
+        {"name": "priority", "before": "1000", "after": "6000"}
     ]
     assert found["deletions"] == ["lhcb_member leaves the group lhcb_user"]
     answer = apply(administration.manager, file, delete=True)
@@ -206,7 +209,7 @@ def test_the_history_says_who_changed_what_through_a_file(administration: Admini
     assert apply(administration.manager, "groups: [{name: lhcb_user, vo: lhcb, priority: 6000}]").status_code == 200
     event = SecurityEvent.objects.get(kind="configuration.changed", target="group lhcb_user")
     assert (event.actor_name, event.facts["door"]) == ("mallory", "file")
-    assert changes_of()[-1][2] == {"priority": "1 → 6000"}
+    assert changes_of()[-1][2] == {"priority": "1000 → 6000"}
 
 
 def test_a_comparison_changes_and_records_nothing(administration: Administration) -> None:
@@ -231,7 +234,7 @@ def test_another_file_than_the_one_that_was_compared_is_not_applied(administrati
     other = {"file": "groups: [{name: lhcb_user, vo: lhcb, priority: 60000}]", "version": version}
     answer = administration.manager.post(f"{ADDRESS}apply/", other)
     assert (answer.status_code, answer.json()["code"]) == (409, "configuration_changed")
-    assert Group.objects.get(name="lhcb_user").priority == 1
+    assert Group.objects.get(name="lhcb_user").priority == 1000
 
 
 def test_a_change_that_the_author_does_not_see_makes_no_other_version(administration: Administration) -> None:

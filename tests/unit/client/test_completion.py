@@ -39,7 +39,7 @@ EXAMPLES = (
     Example("wms files list --sto", ("--storage-element",)),
     Example("wms files list --sta"),  # an option of `wms list`
     Example("wms admin p", ("pause", "pilots", "priority")),
-    Example("wms admin s", ("site-admin", "site-failures", "site-token", "suspend")),
+    Example("wms admin s", ("shares", "site-admin", "site-failures", "site-token", "suspend")),
     Example("wms admin ban --f", ("--for",)),
     Example("wms completion z", ("zsh",)),
     Example("wms list --status R", ("Received", "Rescheduled", "Running")),

@@ -16,7 +16,7 @@ from wms.accounts.domain import MAX_OPEN_INVITATIONS, TokenScope
 from wms.accounts.models import Invitation, Membership, User
 from wms.accounts.services.members import put_into_group, remove_from_group
 from wms.kernel.clock import current_time
-from wms.kernel.rest import CursorPages, ExplainedIn, Name, StrictSerializer, error_responses
+from wms.kernel.rest import CursorPages, DeletionIn, ExplainedIn, Name, StrictSerializer, error_responses
 from wms.kernel.rest.audience import Audience
 
 
@@ -148,11 +148,13 @@ class GroupMemberView(APIView):
         operation_id="groups_member_end",
         summary="End the membership of a user in a group, or withdraw the invitation of the name",
         tags=[Audience.MANAGERS],
-        responses={204: None, **error_responses(401, 403, 404, 429)},
+        parameters=[DeletionIn],
+        responses={204: None, **error_responses(400, 401, 403, 404, 429)},
     )
     def delete(self, request: Request, name: str, username: str) -> Response:
         """End the membership, and withdraw the invitation; 404 if there is neither."""
-        group = managed_group(request, name)
+        values, group = DeletionIn.checked(request.query_params), managed_group(request, name)
         with transaction.atomic(durable=True):
             remove_from_group(group, User.normalize_username(username), by=user_of(request), now=current_time())
+            transaction.set_rollback(values["dry_run"])
         return Response(status=204)

@@ -15,7 +15,7 @@ from wms.accounts.domain import TokenScope
 from wms.accounts.models import VO
 from wms.accounts.services.pauses import set_pause
 from wms.kernel.clock import current_time
-from wms.kernel.rest import ChangeIn, EndIn, ReasonText, end_in, error_responses
+from wms.kernel.rest import ChangeIn, DeletionIn, EndIn, ReasonText, end_in, error_responses
 from wms.kernel.rest.audience import Audience
 
 
@@ -81,15 +81,17 @@ class PauseView(APIView):
         operation_id="vos_pause_end",
         summary="End the pause of a VO",
         tags=[Audience.MANAGERS],
-        responses={204: None, **error_responses(401, 403, 404, 429)},
+        parameters=[DeletionIn],
+        responses={204: None, **error_responses(400, 401, 403, 404, 429)},
     )
     def delete(self, request: Request, name: str) -> Response:
         """Let matching go on; without a pause nothing changes."""
-        vo = _vo(request, name)
+        values, vo = DeletionIn.checked(request.query_params), _vo(request, name)
         require_manager(vo, user_of(request))
         if vo.paused_until is not None:
             with transaction.atomic(durable=True):
                 set_pause(vo, until=None, reason="", by=user_of(request), now=current_time())
+                transaction.set_rollback(values["dry_run"])
         return Response(status=204)
 
 

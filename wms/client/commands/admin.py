@@ -7,7 +7,17 @@ from collections.abc import Mapping
 
 from ..errors import ServerRefusedError
 from ..terminal.text import plain
-from . import admin_configuration, admin_downtimes, admin_history, admin_people, admin_pilots, admin_policies, admin_sites
+from . import (
+    accounting,
+    admin_configuration,
+    admin_downtimes,
+    admin_history,
+    admin_people,
+    admin_pilots,
+    admin_policies,
+    admin_sites,
+    resources,
+)
 from .admin_changes import AdminAction
 from .command import Command, CommandOutput, CommandSession
 
@@ -19,6 +29,12 @@ _ACTIONS: Mapping[str, AdminAction] = {
     **admin_sites.ACTIONS,
     **admin_history.ACTIONS,
     **admin_configuration.ACTIONS,
+    "shares": AdminAction(
+        "show the shares of groups: configured, in effect and delivered", *resources.COMMANDS["shares"], is_change=False
+    ),
+    "accounting": AdminAction(
+        "show jobs, CPU time and core hours of a period", *accounting.COMMANDS["accounting"], is_change=False
+    ),
 }
 
 #: What an answer raises whose fields are missing, or of other types.

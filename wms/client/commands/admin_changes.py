@@ -60,6 +60,11 @@ def address_of(*names: str) -> str:
     return API_V1 + "".join(f"{quote(name, safe='')}/" for name in names)
 
 
+def delete(session: CommandSession, address: str, options: Namespace) -> None:
+    """Delete what the address names; in a dry run the server only checks it."""
+    session.server.delete(address, query={"dry_run": "true"} if options.dry_run else None)
+
+
 def tried(options: Namespace, sentence: str) -> str:
     """Return what a change did, or would do."""
     return f"Nothing was changed. With the change: {sentence}" if options.dry_run else sentence

@@ -9,7 +9,7 @@ from ..connection import Record
 from ..errors import WrongUsageError
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
-from .admin_changes import AdminAction, add_reason, address_of, not_found, reason_in, tried
+from .admin_changes import AdminAction, add_reason, address_of, delete, reason_in, tried
 from .command import CommandOutput, CommandSession
 
 _MEMBERS = (
@@ -67,12 +67,7 @@ def _listed(options: Namespace, session: CommandSession) -> CommandOutput:
 
 def _removed(options: Namespace, session: CommandSession) -> CommandOutput:
     user, group = plain(options.user), plain(options.group)
-    if options.dry_run:
-        listed = _members(options, session)
-        if all(each["username"] != options.user for each in (*listed["members"], *listed["invitations"])):
-            raise not_found(f"{user} is neither a member of the group {group} nor invited to it.")
-    else:
-        session.server.delete(address_of("groups", options.group, "members", options.user))
+    delete(session, address_of("groups", options.group, "members", options.user), options)
     sentence = f"{user} is no longer a member of {group}, nor invited to it."
     return CommandOutput({"username": options.user, "status": None}, [tried(options, sentence)])
 
@@ -106,8 +101,7 @@ def _suspend(options: Namespace, session: CommandSession) -> CommandOutput:
 def _restore(options: Namespace, session: CommandSession) -> CommandOutput:
     address = _suspension_of(options)
     answer = session.server.get(address, expects="suspended")
-    if not options.dry_run:
-        session.server.delete(address)
+    delete(session, address, options)
     sentence = (
         f"{plain(answer['username'])} may log in again; "
         f"jobs that can be matched again: {plain(answer['waiting_jobs'])}."

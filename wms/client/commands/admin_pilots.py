@@ -10,6 +10,7 @@ from ..errors import WrongUsageError
 from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from ..terminal.text import plain
+from . import resources
 from .admin_changes import (
     AdminAction,
     add_reason,
@@ -65,15 +66,22 @@ _FILTERS = {
 
 
 def _configure_pilots(parser: ArgumentParser) -> None:
-    about = "drain: they get no further jobs; kill: they end now, and their jobs wait again"
-    parser.add_argument("do", choices=("drain", "kill"), metavar="drain|kill", help=about)
+    about = "drain: they get no further jobs; kill: they end now, and their jobs wait again; list: as `wms pilots`"
+    parser.add_argument("do", choices=("list", "drain", "kill"), metavar="list|drain|kill", help=about)
     parser.add_argument("pilots", nargs="*", type=job_id, metavar="PILOT", help="ids of pilots; or filters")
     for name, about in _FILTERS.items():
         parser.add_argument(f"--{name}", metavar=name.upper(), help=about)
-    add_reason(parser)
+    add_reason(parser, required=False)
+    add_limit(parser, what="pilots of a list")
 
 
 def _pilots(options: Namespace, session: CommandSession) -> CommandOutput:
+    if options.do == "list":
+        if options.pilots or options.because is not None:
+            raise WrongUsageError("A list takes filters such as --site; leave out the ids and --because.")
+        return resources.COMMANDS["pilots"].run(options, session)
+    if options.because is None:
+        raise WrongUsageError("Give the reason by --because: the history keeps it.")
     filters = {name: getattr(options, name) for name in _FILTERS if getattr(options, name) is not None}
     if bool(options.pilots) == bool(filters):
         raise WrongUsageError("Name pilots by ids or by filters such as --site; `wms pilots` lists them.")
@@ -190,7 +198,7 @@ def _leases(options: Namespace, session: CommandSession) -> CommandOutput:
 
 
 ACTIONS: Mapping[str, AdminAction] = {
-    "pilots": AdminAction("drain or kill pilots", _configure_pilots, _pilots),
+    "pilots": AdminAction("list, drain or kill pilots", _configure_pilots, _pilots),
     "ce": AdminAction("show the health of computing elements; contact one again now", _configure_ce, _ce),
     "black-hole": AdminAction(
         "list hosts that get no jobs; let one get jobs again", _configure_black_hole, _black_hole

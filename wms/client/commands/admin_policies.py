@@ -17,6 +17,7 @@ from .admin_changes import (
     add_end,
     add_reason,
     address_of,
+    delete,
     end_in,
     reason_in,
     send_confirmed,
@@ -187,8 +188,7 @@ def _limit(options: Namespace, session: CommandSession) -> CommandOutput:
     address = address_of("limits", str(options.limit))
     if options.delete:
         limit = session.server.get(address, expects="scope")
-        if not options.dry_run:
-            session.server.delete(address)
+        delete(session, address, options)
         return CommandOutput(
             limit, [tried(options, f"Limit {plain(limit['id'])} on {plain(limit['scope'])} is deleted.")]
         )
@@ -288,10 +288,7 @@ def _pause(options: Namespace, session: CommandSession) -> CommandOutput:
     if options.end and (end or options.because is not None):
         raise WrongUsageError("Pause matching, or end a pause by --end; not both.")
     if options.end:
-        if options.dry_run:
-            session.server.get(address, expects="paused")  # refused, if there is no such VO
-        else:
-            session.server.delete(address)
+        delete(session, address, options)
         sentence = f"Matching for {whose} goes on{_OWN_PAUSES if options.all else ''}."
         return CommandOutput({"vo": options.vo, "paused": False}, [tried(options, sentence)])
     if not end and options.because is None:

@@ -18,7 +18,7 @@ from wms.accounts.services.members import MAX_REASON_LENGTH, require_changeable
 from wms.jobs.queries.amounts import leased_and_waiting
 from wms.jobs.services.suspensions import restore, suspend
 from wms.kernel.clock import current_time
-from wms.kernel.rest import ChangeIn, ReasonText, error_responses
+from wms.kernel.rest import ChangeIn, DeletionIn, ReasonText, error_responses
 from wms.kernel.rest.audience import Audience
 
 
@@ -92,14 +92,16 @@ class SuspensionView(APIView):
         operation_id="users_suspension_end",
         summary="End the suspension of a person",
         tags=[Audience.MANAGERS],
-        responses={204: None, **error_responses(401, 403, 404, 429)},
+        parameters=[DeletionIn],
+        responses={204: None, **error_responses(400, 401, 403, 404, 429)},
     )
     def delete(self, request: Request, username: str) -> Response:
         """Let the person log in again, and waiting jobs be matched; tokens stay revoked."""
-        user = user_of(request)
+        values, user = DeletionIn.checked(request.query_params), user_of(request)
         person = _person(user, username)
         with transaction.atomic(durable=True):
             restore([person], reason="", by=user)
+            transaction.set_rollback(values["dry_run"])
         return Response(status=204)
 
 

@@ -42,6 +42,14 @@ class ExplainedIn(ChangeIn):
     reason = ReasonText(max_length=255, default="", allow_blank=True, help_text="Reason, which the history keeps.")
 
 
+class DeletionIn(StrictSerializer):
+    """Parameters of the query of a deletion."""
+
+    dry_run = serializers.BooleanField(
+        default=False, help_text="Check and answer as for a deletion, and change nothing."
+    )
+
+
 class ConfirmedIn(ExplainedIn):
     """A change that may stop jobs."""
 
