@@ -8,10 +8,11 @@ from django.db import transaction
 
 from taskqueues.services import priorities, submit_pools
 from taskqueues.services.limits import lock_limits
+from wms.accounts.models import User
 from wms.configuration.consequences import Consequences
 from wms.configuration.entries import read
 from wms.configuration.parameter_checks import note_misfits
-from wms.configuration.plan import Bounds, Plan, StoredConfiguration, plan
+from wms.configuration.plan import FileBounds, Plan, StoredConfiguration, plan
 from wms.configuration.problems import ConfigurationError, Remark
 from wms.configuration.reading import Reading
 from wms.configuration.recording import record_changes, record_removals
@@ -62,7 +63,7 @@ def configure(
         write(planned, database=database, now=now)
         consequences.check(reading, confirmed=confirmed)
         record_changes(planned, database=database)
-        _end_payloads(planned, database=database, reading=reading, now=now)
+        end_payloads_of_plan(planned, database=database, reading=reading, by=None, now=now)
         if dry_run:
             transaction.set_rollback(True)
     # Beat would do it within seconds; jobs may be submitted at once.
@@ -73,7 +74,7 @@ def configure(
 
 
 def changes_in(
-    source: bytes, *, reading: Reading, database: StoredConfiguration, now: datetime, bounds: Bounds | None = None
+    source: bytes, *, reading: Reading, database: StoredConfiguration, now: datetime, bounds: FileBounds | None = None
 ) -> Plan:
     """Return the changes that a file makes.
 
@@ -114,12 +115,15 @@ def write(planned: Plan, *, database: StoredConfiguration, now: datetime) -> Non
     _mark_stale_pools(planned, database=database, now=now)
 
 
-def _end_payloads(planned: Plan, *, database: StoredConfiguration, reading: Reading, now: datetime) -> None:
-    """Kill what pilots hold of people whom the file suspends, and say the numbers."""
+@transaction_required
+def end_payloads_of_plan(
+    planned: Plan, *, database: StoredConfiguration, reading: Reading, by: User | None, now: datetime
+) -> None:
+    """Kill what pilots hold of people whom the file suspends, and say the numbers in the warnings of *reading*."""
     for _, change in planned.changes:
         is_suspended = isinstance(change.entry, UserEntry) and change.entry.suspended and "suspended" in change.changed
         if is_suspended and not change.is_new:
-            result = end_payloads([database.users.rows[change.identity]], by=None, now=now)
+            result = end_payloads([database.users.rows[change.identity]], by=by, now=now)
             reading.warnings.append(change.entry.remark("suspended", f"{change.entry.username}: {result}."))
 
 

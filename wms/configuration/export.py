@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from wms.configuration.document import dump
 from wms.configuration.entries import as_written, keys_of
 from wms.configuration.plan import StoredConfiguration
-from wms.configuration.reach import Reach
+from wms.configuration.reach import FileReach
 from wms.configuration.schema import Configuration
 from wms.configuration.sections import AnySection, Identity
 
@@ -25,12 +25,12 @@ def export() -> str:
     return HEAD + dump(content_of(StoredConfiguration()))
 
 
-def export_part(reach: Reach, *, database: StoredConfiguration) -> str:
+def export_part(reach: FileReach, *, database: StoredConfiguration) -> str:
     """Return the part that a user changes; uploaded by the user it changes nothing."""
     return HEAD_OF_PART + dump(content_of(database, reach=reach))
 
 
-def content_of(database: StoredConfiguration, *, reach: Reach | None = None) -> Mapping[str, object]:
+def content_of(database: StoredConfiguration, *, reach: FileReach | None = None) -> Mapping[str, object]:
     """Return the content of the file.
 
     Args:
@@ -58,7 +58,7 @@ def content_of(database: StoredConfiguration, *, reach: Reach | None = None) -> 
     return {name: content[name] for name in keys_of(Configuration) if not reach or content[name] or name == "limits"}
 
 
-def _rows(section: AnySection, reach: Reach | None) -> dict[Identity, dict[str, object]]:
+def _rows(section: AnySection, reach: FileReach | None) -> dict[Identity, dict[str, object]]:
     written = {
         identity: as_written(entry) if reach is None else reach.written(section, identity)
         for identity, entry in section.entries.items()
@@ -66,7 +66,7 @@ def _rows(section: AnySection, reach: Reach | None) -> dict[Identity, dict[str, 
     return {identity: row for identity, row in written.items() if isinstance(row, dict)}
 
 
-def _list(section: AnySection, reach: Reach | None) -> Sequence[object]:
+def _list(section: AnySection, reach: FileReach | None) -> Sequence[object]:
     return [*_rows(section, reach).values()]
 
 

@@ -105,7 +105,7 @@ class Plan:
     problems: list[Remark] = field(default_factory=list)
 
 
-class Bounds(Protocol):
+class FileBounds(Protocol):
     """What the author of a file may name and change."""
 
     def may_name(self, noun: str, name: str) -> bool:
@@ -127,7 +127,7 @@ def plan(
     database: StoredConfiguration,
     reading: Reading,
     now: datetime,
-    bounds: Bounds | None = None,
+    bounds: FileBounds | None = None,
 ) -> Plan:
     """Return the changes that *file* makes to *database*; errors of references are added to the reading.
 
@@ -188,7 +188,7 @@ def _known_managers(managers: Iterable[str], file: Configuration, *, database: S
 # ---- References ------------------------------------------------------------------------------------------------------
 
 
-def _check_uses(reading: Reading, *, database: StoredConfiguration, bounds: Bounds | None) -> None:
+def _check_uses(reading: Reading, *, database: StoredConfiguration, bounds: FileBounds | None) -> None:
     known = {
         noun: {name for *_, name in section.rows if bounds is None or bounds.may_name(noun, name)}
         | reading.names.get(noun, set())
@@ -239,7 +239,7 @@ def _compare(
     entry: SectionEntry,
     *,
     now: datetime,
-    bounds: Bounds | None,
+    bounds: FileBounds | None,
 ) -> None:
     stored: SectionEntry | None = section.entries.get(identity)
     keys = keys_of(section.record).keys() - {section.record.children}
@@ -326,7 +326,7 @@ def _compare_limits(
     database: StoredConfiguration,
     reading: Reading,
     now: datetime,
-    bounds: Bounds | None,
+    bounds: FileBounds | None,
 ) -> None:
     # Duplicates count once.
     stated = dict.fromkeys(_placed(entry, file, database=database, reading=reading) for entry in file.limits)
@@ -352,7 +352,7 @@ def _compare_limits(
 
 
 def _mistakes_of_limits(
-    new_plan: Plan, stated: Iterable[LimitEntry], *, database: StoredConfiguration, bounds: Bounds | None
+    new_plan: Plan, stated: Iterable[LimitEntry], *, database: StoredConfiguration, bounds: FileBounds | None
 ) -> Iterator[Remark]:
     """Yield what is wrong with new limits of a file that each of them alone does not show."""
     groups: Mapping[Identity, GroupEntry] = entries_after(new_plan, database.groups)

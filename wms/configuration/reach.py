@@ -68,7 +68,7 @@ _NAMING: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
 )
 
 
-class Reach:
+class FileReach:
     """What *user* sees and changes by a file.
 
     Args:

@@ -12,12 +12,12 @@ from django.db import transaction
 from taskqueues.services import submit_pools
 from taskqueues.services.limits import lock_limits, mistakes_in
 from wms.accounts.models import User
-from wms.configuration.configure import changes_in, write
+from wms.configuration.configure import changes_in, end_payloads_of_plan, write
 from wms.configuration.consequences import Consequences
 from wms.configuration.export import content_of, export_part
 from wms.configuration.plan import Difference, Plan, StoredConfiguration, limit_shown
 from wms.configuration.problems import ConfigurationError, Remark
-from wms.configuration.reach import Reach
+from wms.configuration.reach import FileReach
 from wms.configuration.reading import Reading
 from wms.configuration.recording import record_changes, record_removals
 from wms.configuration.sections import AnyChange, AnySection
@@ -52,7 +52,7 @@ class OldLogInError(ForbiddenError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class FileComparison:
     """What a file changes, applied or only compared."""
 
     #: Of the file and of the configuration that it was compared with.
@@ -70,10 +70,10 @@ class Comparison:
 def part_of(user: User) -> str:
     """Return the part of the configuration that *user* changes, as a file."""
     database = StoredConfiguration()
-    return export_part(Reach(user, database=database), database=database)
+    return export_part(FileReach(user, database=database), database=database)
 
 
-def compare(source: bytes, *, user: User, now: datetime) -> Comparison:
+def compare(source: bytes, *, user: User, now: datetime) -> FileComparison:
     """Return what a file would change; the database has accepted it, and nothing is stored.
 
     Args:
@@ -96,7 +96,7 @@ def apply(
     confirmed: Collection[str],
     deletions_confirmed: bool,
     is_log_in_fresh: bool,
-) -> Comparison:
+) -> FileComparison:
     """Apply a file that was compared.
 
     Args:
@@ -113,7 +113,7 @@ def apply(
         OldLogInError: rights of people change.
     """
 
-    def settle(found: Comparison) -> None:
+    def settle(found: FileComparison) -> None:
         if found.version != version:
             raise OtherVersionError(
                 "Nothing was changed: the configuration, or the file, is not the one that was compared. "
@@ -130,29 +130,31 @@ def apply(
 
 
 def _carried_out(
-    source: bytes, *, user: User, now: datetime, settle: Callable[[Comparison], None] | None
-) -> Comparison:
+    source: bytes, *, user: User, now: datetime, settle: Callable[[FileComparison], None] | None
+) -> FileComparison:
     with transaction.atomic(durable=True):
         lock(LockKey.CONFIGURE)
         lock_limits()
         reading, database = Reading(None), StoredConfiguration()
-        reach = Reach(user, database=database, reading=reading)
+        reach = FileReach(user, database=database, reading=reading)
         version = _version(source, reach, database=database)
         planned = changes_in(source, reading=reading, database=database, now=now, bounds=reach)
         consequences = Consequences(planned, database=database)
         record_removals(planned, database=database, door="file")
         write(planned, database=database, now=now)
         _check_limits(planned, reach, database=database)
-        found = Comparison(
+        stops = tuple(consequence for _, consequence in consequences.found())
+        record_changes(planned, database=database, door="file")
+        end_payloads_of_plan(planned, database=database, reading=reading, by=user, now=now)
+        found = FileComparison(
             version=version,
             differences=tuple(planned.differences),
             deletions=tuple(_deletions(planned, database=database)),
-            consequences=tuple(consequence for _, consequence in consequences.found()),
+            consequences=stops,
             # One without a place is of rows that the file does not have, which may be those of others.
             warnings=tuple(sorted({each for each in reading.warnings if each.path or reach.vos is None})),
             changes_people=_changes_people(planned, database=database),
         )
-        record_changes(planned, database=database, door="file")
         if settle is None:
             transaction.set_rollback(True)
         else:
@@ -162,13 +164,13 @@ def _carried_out(
     return found
 
 
-def _version(source: bytes, reach: Reach, *, database: StoredConfiguration) -> str:
+def _version(source: bytes, reach: FileReach, *, database: StoredConfiguration) -> str:
     """Return the digest of a file and of the part of the configuration that its author changes."""
     content = json.dumps(content_of(database, reach=reach), sort_keys=True)
     return sha256(sha256(content.encode()).digest() + source).hexdigest()
 
 
-def _check_limits(planned: Plan, reach: Reach, *, database: StoredConfiguration) -> None:
+def _check_limits(planned: Plan, reach: FileReach, *, database: StoredConfiguration) -> None:
     """Refuse limits that the author may not set, or that double another one, as the administration does."""
     changes = [change for section, change in planned.changes if section is database.limits]
     problems = [

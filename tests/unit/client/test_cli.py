@@ -319,7 +319,7 @@ def test_what_is_to_be_confirmed_may_be_missing(
 def test_a_tried_end_of_a_pause_asks_the_server(configured: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     configured.answers(404, {"code": "not_found", "detail": "There is no such VO."})
     assert main(["admin", "pause", "nosuchvo", "--end", "--dry-run"]) == 1
-    assert [request[:2] for request in configured.requests] == [("GET", "/api/v1/vos/nosuchvo/pause/")]
+    assert [request[:2] for request in configured.requests] == [("DELETE", "/api/v1/vos/nosuchvo/pause/?dry_run=true")]
     assert capsys.readouterr().err == "wms: There is no such VO.\n"
 
 

@@ -87,7 +87,7 @@ class ComparisonOut(serializers.Serializer[Any]):
     )
 
 
-class ConfigurationView(APIView):
+class ConfigurationFileView(APIView):
     """The part of the configuration that the caller may change, as a file."""
 
     permission_classes = (IsManager,)

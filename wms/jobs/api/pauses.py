@@ -16,7 +16,7 @@ from wms.accounts.domain import TokenScope
 from wms.accounts.services.pauses import set_pause_of_all
 from wms.jobs.queries.pauses import pause_of_all
 from wms.kernel.clock import current_time
-from wms.kernel.rest import end_in, error_responses
+from wms.kernel.rest import DeletionIn, end_in, error_responses
 from wms.kernel.rest.audience import Audience
 
 
@@ -72,12 +72,15 @@ class PauseOfAllView(APIView):
         operation_id="pause_end",
         summary="End the pause of all VOs",
         tags=[Audience.MANAGERS],
-        responses={204: None, **error_responses(401, 403, 429)},
+        parameters=[DeletionIn],
+        responses={204: None, **error_responses(400, 401, 403, 429)},
     )
     def delete(self, request: Request) -> Response:
         """End the pause of all VOs; pauses of a VO's own stay."""
+        values = DeletionIn.checked(request.query_params)
         with transaction.atomic(durable=True):
             set_pause_of_all(until=None, reason="", by=user_of(request), now=current_time())
+            transaction.set_rollback(values["dry_run"])
         return Response(status=204)
 
 

@@ -15,7 +15,7 @@ from wms.accounts.models import User
 from wms.accounts.queries import is_manager
 from wms.accounts.services.second_factors import is_fresh, last_log_in
 from wms.configuration.problems import ConfigurationError
-from wms.configuration.uploads import Comparison, apply, compare, part_of
+from wms.configuration.uploads import FileComparison, apply, compare, part_of
 from wms.kernel.clock import current_time
 from wms.kernel.errors import WmsError
 from wms.portal.forms.configuration import ComparedFileForm, ConfigurationFileForm
@@ -87,7 +87,7 @@ def apply_configuration(request: HttpRequest) -> HttpResponse:
 def _compared(request: HttpRequest, user: User, source: bytes, *, refused: str = "") -> HttpResponse:
     now = current_time()
     problems: Sequence[object] = ()
-    found: Comparison | None = None
+    found: FileComparison | None = None
     try:
         found = compare(source, user=user, now=now)
     except ConfigurationError as error:
