@@ -12,14 +12,41 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from matching.models import Match, PilotEfficiency
+from matching.queries.closing import of_closing
 from matching.queries.pilot_efficiency import efficiency
 from matching.services.lease_ends import EndReason
 from pilots.models import Pilot
+from resources.admin.states import LevelT, StatesAdmin
+from resources.models import ComputingElement, Queue, Site
+from taskqueues.admin.resources import ComputingElementAdmin, QueueAdmin, SiteAdmin
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.kernel.clock import current_time
 
 if TYPE_CHECKING:
     from django.contrib.admin.filters import _ListFilterChoices
+
+
+class JobsThereAdmin(StatesAdmin[LevelT]):
+    """A page of sites, CEs or queues on which a ban or drain says how many jobs it concerns."""
+
+    def jobs_at(self, level: LevelT) -> str:
+        """Return how many jobs run there, and wait for it alone."""
+        return of_closing(level).extent
+
+
+@admin.register(Site)
+class SiteOfJobsAdmin(JobsThereAdmin[Site], SiteAdmin):
+    """Sites, with their jobs."""
+
+
+@admin.register(ComputingElement)
+class CEOfJobsAdmin(JobsThereAdmin[ComputingElement], ComputingElementAdmin):
+    """Computing elements, with their jobs."""
+
+
+@admin.register(Queue)
+class QueueOfJobsAdmin(JobsThereAdmin[Queue], QueueAdmin):
+    """Queues, with their jobs."""
 
 
 class EndFilter(admin.SimpleListFilter):

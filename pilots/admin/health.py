@@ -1,6 +1,7 @@
 """Admin pages of the health of computing elements, and of black holes."""
 
 from datetime import datetime
+from types import MappingProxyType
 
 from django.contrib import admin
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -12,8 +13,10 @@ from pilots.services import ce_cycle, exclusions
 from pilots.tasks import serve_ce
 from resources.queries.rights import sites_serving, sites_serving_only
 from wms.accounts.admin.rights import VOLevelLedger
+from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
+from wms.kernel.names import counted
 
 
 @admin.register(CEHealth)
@@ -34,6 +37,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
     )
     list_select_related = ("ce__site",)
     list_filter = (
+        ("ce__site", SeenRelatedFilter),
         ("trouble", admin.EmptyFieldListFilter),
         ("stalls", admin.EmptyFieldListFilter),
         ("shortfalls", admin.EmptyFieldListFilter),
@@ -41,6 +45,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
     search_fields = ("ce__name", "ce__site__name")
     ordering = ("ce__site__name", "ce__name")
     actions = ("ask_again",)
+    row_actions = MappingProxyType({"ask_again": "Contact again now"})
 
     def seen(self, vos: frozenset[int]) -> Q:
         """Return the CEs of sites that serve the VOs."""
@@ -71,7 +76,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
         ce_ids = ce_cycle.ask_again(self.changeable(request, queryset), now=current_time())
         for ce_id in ce_ids:
             send_after_commit(serve_ce, ce_id=ce_id)
-        self.message_user(request, f"{len(ce_ids)} computing elements are queried again now.")
+        self.message_user(request, f"{counted(len(ce_ids), 'computing element')} contacted again now.")
 
 
 @admin.register(BlackHole)
@@ -90,10 +95,11 @@ class BlackHoleAdmin(VOLevelLedger[BlackHole]):
         "lifted_by",
     )
     list_select_related = ("site",)
-    list_filter = (("lifted_at", admin.EmptyFieldListFilter),)
+    list_filter = (("site", SeenRelatedFilter), ("lifted_at", admin.EmptyFieldListFilter))
     search_fields = ("host_name", "site__name")
     ordering = ("-found_at", "-pk")
     actions = ("lift",)
+    row_actions = MappingProxyType({"lift": "Let it get jobs again"})
 
     def seen(self, vos: frozenset[int]) -> Q:
         """Return the hosts of sites that serve the VOs."""
@@ -112,4 +118,4 @@ class BlackHoleAdmin(VOLevelLedger[BlackHole]):
     def lift(self, request: HttpRequest, queryset: QuerySet[BlackHole]) -> None:
         """Lift the black holes; leases that ended there before count no more."""
         lifted = exclusions.lift(self.changeable(request, queryset), by=str(request.user), now=current_time())
-        self.message_user(request, f"{lifted} hosts get jobs again.")
+        self.message_user(request, f"{counted(lifted, 'black hole')} lifted.")

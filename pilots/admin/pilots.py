@@ -1,12 +1,13 @@
 """Admin pages of pilots (read-only) and of directors."""
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from types import MappingProxyType
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -21,10 +22,13 @@ from resources.services.setups import flaw_of_setup
 from taskqueues.domain.conditions import CONDITIONS
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.accounts.models import VO
+from wms.kernel.admin.actions import AT_ONCE, CONFIRMED, ReasonForm, ask
+from wms.kernel.admin.columns import with_unit
 from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
+from wms.kernel.names import counted, in_percent
 
 #: Characters of a log on a page; the portal shows more.
 _NEWEST_LENGTH = 16 * 1024
@@ -41,6 +45,19 @@ _MOMENTS = {
     "ended_at": "ended",
     "revoked_at": "revoked",
 }
+
+
+class PlaceFilter(SeenRelatedFilter):
+    """A filter by a site or a CE, also of the pilots that a site started: these are at no queue."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> QuerySet[Pilot]:
+        """Return the pilots there."""
+        at_queues = super().queryset(request, queryset)
+        place = self.lookup_val[-1] if self.lookup_val else ""
+        if not place:
+            return at_queues
+        without_queue = self.lookup_kwarg.removeprefix("queue__ce__").removeprefix("queue__")
+        return queryset.filter(Q(**{self.lookup_kwarg: place}) | Q(**{without_queue: place}, queue=None))
 
 
 @admin.register(Pilot)
@@ -62,6 +79,8 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     list_filter = (
         "status",
         ("vo", SeenRelatedFilter),
+        ("queue__ce__site", PlaceFilter),
+        ("queue__ce", PlaceFilter),
         ("drained_at", admin.EmptyFieldListFilter),
         ("black_hole", admin.EmptyFieldListFilter),
     )
@@ -69,6 +88,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     search_help_text = "Id of the pilot, or name of its host. The portal finds pilots by their stamp."
     ordering = ("-id",)
     actions = ("drain", "kill")
+    row_actions = MappingProxyType({"drain": "Drain …", "kill": "Kill …"})
     fieldsets = (
         (None, {"fields": ("status", "status_reason", "vo", "owner", "group", "setup", "cut_usage")}),
         ("Place", {"fields": ("queue", "site", "ce", "host_name")}),
@@ -94,21 +114,40 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         """Return the pilots of the VOs."""
         return Q(vo__in=vos)
 
-    @admin.action(description="Drain selected pilots: no new jobs")
-    def drain(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
+    @admin.action(description="Drain selected pilots: no new jobs …")
+    def drain(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> HttpResponse | None:
         """Drain the pilots: they end after the jobs that they have."""
-        rows = self.changeable(request, queryset)
-        drained = exclusions.drain(rows, reason=f"drained by {request.user}", now=current_time())
-        self.message_user(request, f"{drained} pilots drained; they end after their running jobs.")
+        return self._act(request, queryset, title="Drain")
 
-    @admin.action(description="Kill selected pilots: revoke them, and end them in the batch system")
-    def kill(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
+    @admin.action(description="Kill selected pilots: revoke them, and end them in the batch system …")
+    def kill(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> HttpResponse | None:
         """Revoke the pilots' credentials; their jobs wait again when the pilots have ended."""
-        rows = self.changeable(request, queryset)
-        revoked = exclusions.revoke(rows, by=str(request.user), now=current_time())
-        for ce_id in sorted(revoked.ce_ids):
-            send_after_commit(serve_ce, ce_id=ce_id)
-        self.message_user(request, f"{revoked.pilots} pilots revoked; they are being killed in their batch systems.")
+        return self._act(request, queryset, title="Kill")
+
+    def _act(self, request: HttpRequest, queryset: QuerySet[Pilot], *, title: str) -> HttpResponse | None:
+        pilots = list(self.changeable(request, queryset).order_by("pk")[:AT_ONCE])
+        if len(pilots) != queryset.count():
+            sentence = f"Nothing was changed; choose at most {AT_ONCE} pilots, all of which you may change."
+            self.message_user(request, sentence, messages.ERROR)
+            return None
+        form = ReasonForm(request.POST if CONFIRMED in request.POST else None)
+        if not form.is_valid():
+            statuses = Counter(pilot.status for pilot in pilots)
+            facts = [", ".join(f"{number:,} {status}" for status, number in sorted(statuses.items()))]
+            return ask(self, request, pilots, form=form, title=title, facts=facts)
+        rows, by = Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots]), str(request.user)
+        reason, now = form.cleaned_data["reason"], current_time()
+        if title == "Drain":
+            done = exclusions.drain(rows, reason=f"drained by {by}: {reason}", now=now)
+            what = "drained; they end after their running jobs"
+        else:
+            revoked = exclusions.revoke(rows, by=f"{by}: {reason}", now=now)
+            for ce_id in sorted(revoked.ce_ids):
+                send_after_commit(serve_ce, ce_id=ce_id)
+            done, what = revoked.pilots, "revoked; they are being killed in their batch systems"
+        others = f" The other {len(pilots) - done:,} were already, or have ended." if done < len(pilots) else ""
+        self.message_user(request, f"{done:,} of {counted(len(pilots), 'pilot')} {what}.{others}")
+        return None
 
     @admin.display(description="place")
     def place(self, pilot: Pilot) -> str:
@@ -212,11 +251,11 @@ class DirectorAdmin(VOLevelAdmin[Director]):
         "requirements",
         "setup",
         "pilots_per_cycle",
-        "private_fraction",
+        with_unit("private_fraction", in_percent, description="private pilots"),
     )
     search_fields = ("name",)
     ordering = ("name",)
-    filter_horizontal = ("sites",)
+    autocomplete_fields = ("sites",)
 
     def seen(self, vos: frozenset[int]) -> Q:
         """Return those with a site that serves the VOs, and those for all sites."""

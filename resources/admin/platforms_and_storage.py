@@ -1,5 +1,7 @@
 """Admin pages of platforms, storage elements, replicas and the tokens of sites."""
 
+from types import MappingProxyType
+
 from django import forms
 from django.contrib import admin, messages
 from django.core.validators import RegexValidator
@@ -65,7 +67,7 @@ class StorageElementAdmin(VOLevelAdmin[StorageElement]):
     kind = SecurityEventKind.STORAGE_ELEMENT_CHANGED
     search_fields = ("name",)
     ordering = ("name",)
-    filter_horizontal = ("vos",)
+    autocomplete_fields = ("vos",)
 
     def seen(self, vos: frozenset[int]) -> Q:
         """Return those that serve one of the VOs."""
@@ -142,6 +144,7 @@ class SiteTokenAdmin(VOLevelLedger[SiteToken]):
         "revoked_at",
     )  # fmt: skip
     actions = ("revoke",)
+    row_actions = MappingProxyType({"revoke": "Revoke"})
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return those of sites that serve only these VOs."""

@@ -1,37 +1,34 @@
 """Admin actions that set the state of sites, computing elements and queues, each with a reason."""
 
+from collections.abc import Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.widgets import AdminTextInputWidget
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
 from resources.services.states import MAX_REASON_LENGTH, StateError, set_state
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.accounts.models import User
+from wms.kernel.admin.actions import AT_ONCE, CONFIRMED, ask
 from wms.kernel.clock import current_time
+from wms.kernel.time_texts import to_the_second
 
 if TYPE_CHECKING:
     from django.contrib.admin.options import _FieldOpts
 
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
-#: Most rows that one page shows and one transaction changes.
-AT_ONCE = 500
 #: Columns of a level's state; only these actions change them.
 STATE_FIELDS = ("state", "state_reason", "state_until", "state_changed_by", "state_changed_at")
 #: Actions on the page of each level.
 STATE_ACTIONS = ("ban", "drain", "activate")
-STATE_FIELDSET: "tuple[str, _FieldOpts]" = (
-    "State",
-    {"fields": STATE_FIELDS, "description": "Changed by the actions of the list, each with its reason."},
-)
+STATE_FIELDSET: "tuple[str, _FieldOpts]" = ("State", {"fields": STATE_FIELDS})
 PARAMETER_FIELDSET: "tuple[str, _FieldOpts]" = (
     "Parameters",
     {
@@ -61,6 +58,12 @@ class StateForm(forms.Form):
 class StatesAdmin(VOLevelAdmin[LevelT]):
     """Base of the admin pages of the three levels: ban, drain and activate, after a page for the reason."""
 
+    row_actions = MappingProxyType({"ban": "Ban …", "drain": "Drain …", "activate": "Activate …"})
+
+    def jobs_at(self, level: LevelT) -> str:  # noqa: ARG002 - for subclasses
+        """Return in a sentence how many jobs run there, and wait for it alone; empty: that is not known."""
+        return ""
+
     @admin.action(description="Ban selected rows …", permissions=["change"])
     def ban(self, request: HttpRequest, queryset: QuerySet[LevelT]) -> HttpResponse | None:
         """Take no jobs, and let no pilot register."""
@@ -83,12 +86,19 @@ class StatesAdmin(VOLevelAdmin[LevelT]):
             sentence = f"Nothing was changed; choose at most {AT_ONCE} rows, all of which you may change."
             self.message_user(request, sentence, messages.ERROR)
             return None
-        confirmed = "confirmed" in request.POST
-        form = StateForm(request.POST if confirmed else None)
-        if confirmed and form.is_valid() and self._is_set(request, levels, state=state, form=form):
-            self.message_user(request, f"{len(levels)} now {state}.", messages.SUCCESS)
+        form = StateForm(request.POST if CONFIRMED in request.POST else None)
+        # Of several places jobs may wait for any one.
+        facts = [sentence] if len(levels) == 1 and (sentence := self.jobs_at(levels[0])) else []
+        if form.is_valid() and self._is_set(request, levels, state=state, form=form):
+            self._report(request, levels, facts=facts)
             return None
-        return self._ask(request, levels, state=state, form=form)
+        return ask(self, request, levels, form=form, title=f"Set to {state}", facts=facts)
+
+    def _report(self, request: HttpRequest, levels: Sequence[LevelT], *, facts: Sequence[str]) -> None:
+        first, until = levels[0], to_the_second(levels[0].state_until)
+        what = str(first) if len(levels) == 1 else f"{len(levels):,} {self.opts.verbose_name_plural}"
+        sentence = f"Now {first.state}{f' until {until}' if until else ''}: {what}."
+        self.message_user(request, " ".join((sentence, *facts)), messages.SUCCESS)
 
     def _is_set(self, request: HttpRequest, levels: list[LevelT], *, state: ResourceState, form: StateForm) -> bool:
         reason, until = form.cleaned_data["reason"], form.cleaned_data["until"]
@@ -103,20 +113,3 @@ class StatesAdmin(VOLevelAdmin[LevelT]):
                 form.add_error(field, sentences)
             return False
         return True
-
-    def _ask(
-        self, request: HttpRequest, levels: list[LevelT], *, state: ResourceState, form: StateForm
-    ) -> TemplateResponse:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Set to {state}",
-            "opts": self.opts,
-            "levels": [str(level) for level in levels],
-            "form": form,
-            "hidden": [
-                ("action", request.POST["action"]),
-                ("confirmed", "1"),
-                *((ACTION_CHECKBOX_NAME, str(level.pk)) for level in levels),
-            ],
-        }
-        return TemplateResponse(request, "admin/set_state.html", context)

@@ -135,6 +135,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
     list_select_related = ("vo",)
     list_filter = (("vo", SeenRelatedFilter),)
     search_fields = ("name",)
+    autocomplete_fields = ("vo",)
     ordering = ("name",)
     form = GroupForm
     fields = ("name", "vo", "priority", "reason", "properties")

@@ -14,10 +14,12 @@ from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from taskqueues.services.consequences import of_limit
 from taskqueues.services.limits import lock_limits, managed_by, mistakes_in, name_of
 from wms.accounts.admin.rights import VOLevelAdmin
+from wms.kernel.admin.columns import with_unit
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.consequences import Consequence
 from wms.kernel.db import DatabaseNow
+from wms.kernel.time_texts import duration
 
 
 class LimitForm(ConfirmedForm[Limit]):
@@ -58,12 +60,16 @@ class LimitAdmin(VOLevelAdmin[Limit]):
         }
     )
     choose_managed = frozenset({"vo", "group"})
-    list_display = ("id", "is_on", "room_now", "running", "waiting", "cpu_s_per_day", "delay_s")
+    list_display = (
+        *("id", "is_on", "room_now", "running", "waiting"),
+        with_unit("cpu_s_per_day", duration, description="CPU time per day"),
+        with_unit("delay_s", duration, description="delay"),
+    )
     readonly_fields = ("room_now",)
     list_select_related = ("vo", "site", "ce", "group", "user")
     list_filter = (("vo", SeenRelatedFilter), ("site", SeenRelatedFilter), ("group", SeenRelatedFilter))
     ordering = ("id",)
-    autocomplete_fields = ("user",)
+    autocomplete_fields = ("vo", "site", "ce", "group", "user")
     fieldsets = (
         (
             "Scope",

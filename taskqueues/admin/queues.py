@@ -1,22 +1,58 @@
 """Read-only admin pages of task queues and submit pools."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from django.contrib import admin
-from django.db.models import Count, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import (
+    Case,
+    Count,
+    FloatField,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    When,
+)
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 
 from taskqueues.models import QueuedJob, SubmitPool, TaskQueue
 from wms.accounts.admin.rights import VOLevelLedger
+from wms.kernel.admin.columns import with_unit
 from wms.kernel.admin.rights import SeenRelatedFilter
+from wms.kernel.names import in_percent
+from wms.kernel.time_texts import duration
+
+if TYPE_CHECKING:
+    from django.contrib.admin.filters import _ListFilterChoices
+
+
+class CPUTimeFilter(admin.AllValuesFieldListFilter):
+    """A filter by CPU time, with its unit."""
+
+    def choices(self, changelist: ChangeList) -> "Iterator[_ListFilterChoices]":
+        """Return the choices."""
+        for choice in super().choices(changelist):
+            value: object = choice["display"]
+            yield {**choice, "display": duration(value) if isinstance(value, int) else choice["display"]}
 
 
 @admin.register(TaskQueue)
 class TaskQueueAdmin(VOLevelLedger[TaskQueue]):
     """Task queues with their requirements and priorities, for operators and managers."""
 
-    list_display = ("id", "owner", "group", "cpu_time_s", "priority", "jobs", "sites", "platforms", "tags", "job_type")
+    list_display = (
+        *("id", "owner", "group"),
+        with_unit("cpu_time_s", duration, description="CPU time"),
+        *("part", "jobs", "sites", "platforms", "tags", "job_type"),
+    )
     list_select_related = ("owner", "group")
-    list_filter = (("vo", SeenRelatedFilter), ("group", SeenRelatedFilter), "cpu_time_s", "job_type")
+    list_filter = (("vo", SeenRelatedFilter), ("group", SeenRelatedFilter), ("cpu_time_s", CPUTimeFilter), "job_type")
     searched_exactly = ("id", "owner__username")
     search_help_text = "Id of the task queue, or user name of its owner."
     ordering = ("-id",)
@@ -27,10 +63,19 @@ class TaskQueueAdmin(VOLevelLedger[TaskQueue]):
         return Q(vo__in=vos)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[TaskQueue]:
-        """Return the queues, each with the number of its jobs."""
+        """Return the queues, each with the number of its jobs and the sum of the priorities of its VO."""
         waiting = QueuedJob.objects.filter(task_queue=OuterRef("pk")).order_by().values("task_queue")
         count = Subquery(waiting.annotate(jobs=Count("pk")).values("jobs"), output_field=IntegerField())
-        return super().get_queryset(request).annotate(jobs=Coalesce(count, 0))
+        sums = TaskQueue.objects.order_by().values_list("vo").annotate(sum=Sum("priority"))
+        of_vo = Case(
+            *(When(vo=vo, then=Value(sum_)) for vo, sum_ in sums), default=Value(0.0), output_field=FloatField()
+        )
+        return super().get_queryset(request).annotate(jobs=Coalesce(count, 0), all_priorities=of_vo)
+
+    @admin.display(description="priority, of its VO", ordering="priority")
+    def part(self, row: TaskQueue) -> str:
+        """Return the part of the priorities of all task queues of the VO."""
+        return in_percent(row.priority / (vars(row)["all_priorities"] or 1.0))
 
     @admin.display(description="jobs", ordering="jobs")
     def jobs(self, row: TaskQueue) -> int:

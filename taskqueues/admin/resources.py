@@ -33,6 +33,7 @@ from taskqueues.tasks import refresh_stale_submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
+from wms.kernel.admin.columns import with_unit
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.pages import RowLevelAdmin
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
@@ -40,6 +41,7 @@ from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.compression import without_compression
 from wms.kernel.consequences import Consequence
+from wms.kernel.time_texts import duration
 from wms.wire.amounts import AMOUNT
 
 M = TypeVar("M", bound=Model)
@@ -143,9 +145,11 @@ class SiteForm(ConfirmedForm[Site], LevelForm[Site]):
             fields["storage_elements"] = StorageElement.objects.filter(pk__in=ids)
 
 
-@admin.register(Site)
 class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
-    """Sites: a manager edits those that serve the own VO only; only operators may edit shared sites."""
+    """Sites: a manager edits those that serve the own VO only; only operators may edit shared sites.
+
+    This page and those of CEs and queues are registered with what runs there (``matching.admin``).
+    """
 
     form = SiteForm
     kinds_of_fields = MappingProxyType({"storage_elements": SecurityEventKind.STORAGE_ELEMENT_CHANGED})
@@ -158,7 +162,15 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
     ordering = ("name",)
     readonly_fields = (*STATE_FIELDS, "ce_links", "throttle_now")
     filter_horizontal = ("storage_elements",)
+    autocomplete_fields = ("vos",)
     actions = (*STATE_ACTIONS, "issue_registration_token", "issue_advertisement_token")
+    row_actions = MappingProxyType(
+        {
+            **StatesAdmin.row_actions,
+            "issue_registration_token": "Issue a token for registration",
+            "issue_advertisement_token": "Issue a token for advertisements",
+        }
+    )
     fieldsets = (
         (None, {"fields": ("name", "vos", "ce_links", "storage_elements", "containers_provide_platforms")}),
         PARAMETER_FIELDSET,
@@ -275,7 +287,6 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
         return without_compression(TemplateResponse(request, "admin/site_token.html", context))
 
 
-@admin.register(ComputingElement)
 class ComputingElementAdmin(LevelAdmin[ComputingElement]):
     """Computing elements: a manager changes states and parameters of those at the own sites.
 
@@ -292,6 +303,7 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
     list_display = ("name", "site", "type", "state", "state_reason", "state_until", "queue_count")
     list_select_related = ("site",)
     list_filter = ("state", "type", ("site", SeenRelatedFilter))
+    autocomplete_fields = ("site",)
     search_fields = ("name", "site__name")
     ordering = ("site__name", "name")
     readonly_fields = STATE_FIELDS
@@ -325,7 +337,6 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
         return count
 
 
-@admin.register(Queue)
 class QueueAdmin(LevelAdmin[Queue]):
     """Queues: a manager edits those of the own sites."""
 
@@ -353,13 +364,14 @@ class QueueAdmin(LevelAdmin[Queue]):
         "ce",
         "state",
         "state_reason",
-        "cpu_time_s",
+        with_unit("cpu_time_s", duration, description="CPU time"),
         "processors",
-        "memory_mb",
+        with_unit("memory_mb", "{:,} MB".format, description="memory"),
         "max_pilots",
     )
     list_select_related = ("ce__site",)
-    list_filter = ("state", ("ce", SeenRelatedFilter))
+    list_filter = ("state", ("ce__site", SeenRelatedFilter), ("ce", SeenRelatedFilter))
+    autocomplete_fields = ("ce",)
     search_fields = ("name", "ce__name", "ce__site__name")
     ordering = ("ce__site__name", "ce__name", "name")
     readonly_fields = (*STATE_FIELDS, "nodes_report")
@@ -433,7 +445,8 @@ class RequirementDefinitionAdmin(ServingVOsAdmin[RequirementDefinition], Refresh
     logged_values = frozenset({"kind", "unit"})
     fixed_after_creation = ("name",)
     list_display = ("name", "kind", "unit", "vo_names")
-    list_filter = ("kind",)
+    list_filter = ("kind", ("vos", SeenRelatedFilter))
+    autocomplete_fields = ("vos",)
     search_fields = ("name",)
     ordering = ("name",)
 

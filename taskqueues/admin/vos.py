@@ -14,10 +14,12 @@ from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
+from wms.kernel.admin.columns import with_unit
 from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.pages import MOST_PROTECTING
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
+from wms.kernel.names import in_percent
 
 
 class VOForm(GenericModelForm[VO]):
@@ -55,7 +57,10 @@ class VOAdmin(VOLevelAdmin[VO]):
     managers_may = frozenset({"view", "change"})
     fixed_after_creation = ("name",)
     for_operators = ("name", "managers")
-    list_display = ("name", "setup", "setups", "history_fair_share", "any_segment_fraction")
+    list_display = (
+        *("name", "setup", "setups", "history_fair_share"),
+        with_unit("any_segment_fraction", in_percent, description="drawn from any segment"),
+    )
     search_fields = ("name",)
     ordering = ("name",)
     autocomplete_fields = ("managers",)

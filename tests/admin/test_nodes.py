@@ -27,14 +27,14 @@ def started_rounds(monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_cal
 
 def test_a_manager_drains_pilots_of_the_own_vo(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     for vo_rows in (mine, theirs):
-        act(manager, vo_rows.pilot, "drain")
+        act(manager, vo_rows.pilot, "drain", confirmed="1", reason="old image")
     drained = Pilot.objects.get(drained_at__isnull=False)
-    assert (drained, drained.drain_reason) == (mine.pilot, "drained by bob")
+    assert (drained, drained.drain_reason) == (mine.pilot, "drained by bob: old image")
 
 
 def test_an_operator_drains_any_pilot(operator: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     for vo_rows in (mine, theirs):
-        page = act(operator, vo_rows.pilot, "drain")
+        page = act(operator, vo_rows.pilot, "drain", confirmed="1", reason="old image")
     assert page.status_code == 302
     assert Pilot.objects.filter(drained_at__isnull=False).count() == 2
     for chosen in ("drained_at__isempty", "black_hole__isempty"):
@@ -50,10 +50,22 @@ def test_a_manager_kills_pilots_of_the_own_vo(
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         for vo_rows in (mine, theirs):
-            act(manager, vo_rows.pilot, "kill")
+            act(manager, vo_rows.pilot, "kill", confirmed="1", reason="stuck")
     revoked = Pilot.objects.get(revoked_at__isnull=False)
-    assert (revoked, revoked.status_reason) == (mine.pilot, "Revoked by bob")
+    assert (revoked, revoked.status_reason) == (mine.pilot, "Revoked by bob: stuck")
     assert started_rounds == [mine.ce.pk]
+
+
+@pytest.mark.parametrize("action", ["drain", "kill"])
+def test_pilots_are_drained_and_killed_for_a_reason_after_their_number_was_shown(
+    action: str, manager: Client, mine: RowsOfVO
+) -> None:
+    asked = act(manager, mine.pilot, action).content.decode()
+    assert "1 pilot:" in asked
+    assert f"1 {mine.pilot.status}" in asked
+    assert "This field is required." in act(manager, mine.pilot, action, confirmed="1").content.decode()
+    mine.pilot.refresh_from_db()
+    assert (mine.pilot.drained_at, mine.pilot.revoked_at) == (None, None)
 
 
 def test_the_manager_of_the_site_lifts_a_black_hole(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:

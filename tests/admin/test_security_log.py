@@ -146,8 +146,8 @@ def test_revoked_tokens_are_recorded(operator: Client, mine: RowsOfVO) -> None:
 
 
 def test_revoked_pilots_are_recorded(manager: Client, mine: RowsOfVO) -> None:
-    act(manager, Pilot.objects.get(), "kill")
-    assert events()[-1] == (Kind.PILOT_REVOKED, "bob", f"pilot {mine.pilot.pk}", {})
+    act(manager, Pilot.objects.get(), "kill", confirmed="1", reason="stuck")
+    assert events()[-1] == (Kind.PILOT_REVOKED, "bob", f"pilot {mine.pilot.pk}", {"reason": "revoked by bob: stuck"})
 
 
 def test_everything_else_is_a_change_of_the_configuration(operator: Client) -> None:

@@ -196,6 +196,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:site-downtimes": OF_THE_SITE,
         "GET portal:shares": PEOPLE,
         "GET portal:shares-csv": MANAGERS | OTHER_MANAGER,  # with the groups of a VO of the caller
+        "GET portal:next-day": MANAGERS,
         "GET portal:submit-json": PEOPLE,
         "POST portal:submit-json": PEOPLE,
         "POST portal:submit-check": PEOPLE,

@@ -99,6 +99,7 @@ def make_scene(provider: ScriptedProvider) -> Scene:
             "portal:submission pk": waiting.submission_id,
             "portal:submission-outputs pk": waiting.submission_id,
             "portal:task-queue pk": TaskQueue.objects.get(vo=sample.vo).pk,
+            "portal:next-day pk": sample.group.pk,
             "portal:site name": sample.site.name,
             "portal:site-state name": sample.site.name,
             "portal:site-throttle name": sample.site.name,

@@ -34,6 +34,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "lists": "first pages of lists of jobs, and numbers by status, for any filter and any two filters",
         "commands": "each command of wms as a process, beside a Python that does nothing",
         "portal": "each page of the portal beside 1,000,000 jobs, at rest and with changes, and 500 open pages",
+        "administration": "each page, order, filter, search and action of the administration beside 1,000,000 jobs",
         "wal": "bytes of write-ahead log, statements and commits of a job's life, and of database of an ended job",
     }
 )

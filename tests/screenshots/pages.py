@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
+from types import MappingProxyType
 from typing import Final
 
 from playwright.sync_api import Browser, BrowserContext
@@ -19,6 +20,8 @@ class Reader(StrEnum):
     #: Has no jobs, groups or tokens.
     NEWCOMER = "nora"
     OPERATOR = "olga"
+    #: Of the VO, not an operator.
+    MANAGER = "mona"
     #: Has come by OpenID Connect, and is not admitted yet.
     WAITING = "wanda@cern"
 
@@ -33,6 +36,8 @@ class Page:
     reader: Reader = Reader.PHYSICIST
     #: A selector of what appears last, where a script makes the page.
     ready: str = "main"
+    #: A selector of what is pressed on the page of the address, and leads to the page.
+    press: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,38 @@ class View:
     def __str__(self) -> str:
         return f"{self.width}-{self.theme}"
 
+
+#: Pages of the administration, which operators and managers see: {name: address}.
+_ADMINISTRATION: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "admin-limits": "taskqueues/limit/",
+        "admin-limit": "taskqueues/limit/{limit}/change/",
+        "admin-pilots": "pilots/pilot/",
+        "admin-pilot": "pilots/pilot/{pilot}/change/",
+        "admin-vos": "accounts/vo/",
+        "admin-vo": "accounts/vo/{vo}/change/",
+        "admin-throttles": "resources/sitethrottle/",
+        "admin-throttle": "resources/sitethrottle/{throttled}/change/",
+        "admin-ces": "resources/computingelement/",
+        "admin-ce": "resources/computingelement/{ce}/change/",
+        "admin-queues": "resources/queue/",
+        "admin-queue": "resources/queue/{queue}/change/",
+        "admin-black-holes": "pilots/blackhole/",
+        "admin-ces-health": "pilots/cehealth/",
+        "admin-task-queues": "taskqueues/taskqueue/",
+        "admin-leases": "matching/match/",
+        "admin-groups": "accounts/group/",
+        "admin-users": "accounts/user/",
+    }
+)
+#: The same, of pages after a button was pressed: {name: (address, selector of the button)}.
+_AFTER_A_BUTTON: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "admin-ban": ("resources/site/{site}/change/", ".row-actions [value=ban]"),
+        "admin-kill": ("pilots/pilot/{pilot}/change/", ".row-actions [value=kill]"),
+        "admin-confirm": ("taskqueues/limit/add/?vo={vo}&running=0", "[name=_save]"),
+    }
+)
 
 PAGES: Final = (
     Page(name="log-in", address="/accounts/login/", reader=Reader.NOBODY),
@@ -105,6 +142,19 @@ PAGES: Final = (
     Page(name="admin-history", address="/admin/accounts/configurationchange/", reader=Reader.OPERATOR),
     Page(name="admin-group-history", address="/admin/accounts/group/{group}/history/", reader=Reader.OPERATOR),
     Page(name="admin-user", address="/admin/accounts/user/{user}/change/", reader=Reader.OPERATOR),
+    *(
+        Page(name=f"{name}{of}", address=f"/admin/{address}", reader=reader)
+        for name, address in _ADMINISTRATION.items()
+        for reader, of in ((Reader.OPERATOR, ""), (Reader.MANAGER, "-manager"))
+    ),
+    *(
+        Page(name=f"{name}{of}", address=f"/admin/{address}", press=press, ready=".submit-row", reader=reader)
+        for name, (address, press) in _AFTER_A_BUTTON.items()
+        for reader, of in ((Reader.OPERATOR, ""), (Reader.MANAGER, "-manager"))
+    ),
+    Page(name="admin-events", address="/admin/accounts/securityevent/", reader=Reader.OPERATOR),
+    Page(name="admin-directors", address="/admin/pilots/director/", reader=Reader.OPERATOR),
+    Page(name="admin-delete", address="/admin/taskqueues/limit/{limit}/delete/", reader=Reader.OPERATOR),
     Page(name="api", address="/api/v1/docs/", ready="#operations-Users-jobs_list"),
 )
 #: WMS_OIDC_PROVIDERS of the pages; nobody logs in by it.
@@ -147,4 +197,6 @@ def context_of(browser: Browser, view: View, *, url: str, cookie: Mapping[str, s
 def open_page(tab: Tab, page: Page, *, url: str, ids: Mapping[str, object]) -> None:
     """Open the page, and return when it shows all that it shows."""
     tab.goto(url + page.address.format_map(ids))
+    if page.press:
+        tab.locator(page.press).first.click()
     tab.locator(page.ready).first.wait_for()

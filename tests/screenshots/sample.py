@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from pilots.domain.logs import LogPart
-from pilots.models import CEHealth, DirectorDecision, DirectorRun, Pilot
+from pilots.models import CEHealth, Director, DirectorDecision, DirectorRun, Pilot
 from pilots.services import logs
 from resources.domain.advertised_load import SUBMITTING
 from resources.domain.enums import ResourceState
@@ -20,6 +20,7 @@ from resources.services.states import set_state
 from taskqueues.models import Limit, QueuedJob
 from taskqueues.services.priorities import set_priority
 from tests.factories import (
+    make_black_hole,
     make_bucket,
     make_ce,
     make_group,
@@ -77,6 +78,7 @@ def make_sample() -> Sample:
     alice = make_user(username=Reader.PHYSICIST, groups=[group, production], default_group=group)
     User.objects.filter(pk=alice.pk).update(email="alice@example.org", first_name="Alice", last_name="Liddell")
     olga = make_user(username=Reader.OPERATOR, operator=True, superuser=True, staff=True, manages=[vo])
+    mona = make_user(username=Reader.MANAGER, staff=True, manages=[vo])
     nora = make_user(username=Reader.NEWCOMER)
     wanda = make_user(username=Reader.WAITING)
     User.objects.filter(pk=wanda.pk).update(waits_since=now, first_name="Wanda", last_name="Winter")
@@ -90,6 +92,10 @@ def make_sample() -> Sample:
     _fill(ral, now=now)
     make_site(name="LCG.PIC.es", vos=[vo], state=ResourceState.BANNED)
     queue = make_queue(name="grid", ce=make_ce(name="ce01.cern.ch", site=cern))
+    limit = Limit.objects.create(vo=vo, group=group, running=500, cpu_s_per_day=864_000)
+    Director.objects.create(name="everywhere", private_fraction=0.25)
+    make_black_hole(site=cern, host_name="node23.cern.ch", found_at=now)
+    CEHealth.objects.create(ce=queue.ce, trouble="sinfo: Unable to contact slurm controller", failures=3, ask_after=now)
     pilot = _pilot(make_pilot(vo=vo, queue=queue), now=now)
     jobs = _jobs(alice, group, pilot, now=now)
     before = group.priority
@@ -101,7 +107,13 @@ def make_sample() -> Sample:
     lease = make_match(job=jobs[JobStatus.RUNNING], pilot=pilot, leased_at=now)
     lease.queue = queue
     lease.save()
-    people = {Reader.PHYSICIST: alice, Reader.NEWCOMER: nora, Reader.OPERATOR: olga, Reader.WAITING: wanda}
+    people = {
+        Reader.PHYSICIST: alice,
+        Reader.NEWCOMER: nora,
+        Reader.OPERATOR: olga,
+        Reader.MANAGER: mona,
+        Reader.WAITING: wanda,
+    }
     return Sample(
         ids={
             "done": jobs[JobStatus.DONE].pk,
@@ -113,6 +125,11 @@ def make_sample() -> Sample:
             "pilot": pilot.pk,
             "site": cern.pk,
             "site_name": cern.name,
+            "ce": queue.ce.pk,
+            "queue": queue.pk,
+            "throttled": ral.pk,
+            "limit": limit.pk,
+            "vo": vo.pk,
             "group": group.pk,
             "user": alice.pk,
         },

@@ -256,6 +256,18 @@ def first_change_of(row: Model) -> datetime | None:
     return events.order_by("id").values_list("at", flat=True).first()
 
 
+def names_in_event(term: str, *, kinds: Collection[str]) -> Q:
+    """Return the condition of the events by a user, from an address, or on an object that *term* names.
+
+    Args:
+        term: the whole name of a user or an object, or the beginning of an address or of an object's kind and name.
+        kinds: of objects, such as "site", which events name before their names.
+    """
+    # Uses index: security_event_by_actor, security_event_by_address, security_event_by_target
+    of_objects = Q(target__startswith=term) | Q(target__in=sorted(f"{kind} {term}" for kind in kinds))
+    return Q(actor_name=term) | Q(address__startswith=term) | of_objects
+
+
 def history_for(user: User) -> QuerySet[ConfigurationChange]:
     """Return the events that concern VOs which *user* manages; for an operator those of all rows."""
     return _history_of_vos(_managed(user))

@@ -1,16 +1,15 @@
 """Admin pages of jobs, read-only (actions on jobs are in the portal and the REST interface), and of their owners."""
 
 import json
+from types import MappingProxyType
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.widgets import AdminTextInputWidget
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 
 from wms.accounts.admin.people import UserAdmin
 from wms.accounts.admin.rights import VOLevelInline, VOLevelLedger
@@ -18,6 +17,7 @@ from wms.accounts.models import User
 from wms.accounts.services.members import MAX_REASON_LENGTH
 from wms.jobs.models import Job, JobHistory
 from wms.jobs.services import suspensions
+from wms.kernel.admin.actions import CONFIRMED, ask
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.clock import current_time
 from wms.kernel.names import counted
@@ -80,6 +80,7 @@ class OwnerAdmin(UserAdmin):
     #: Most people of one page and one transaction.
     at_once = 100
     actions = ("suspend", "restore", *UserAdmin.actions)
+    row_actions = MappingProxyType({"suspend": "Suspend …", "restore": "End the suspension …", **UserAdmin.row_actions})
 
     def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:  # noqa: FBT001 - Django's own
         """Save the user; a suspension kills what pilots hold, and the number is said."""
@@ -104,9 +105,8 @@ class OwnerAdmin(UserAdmin):
             sentence = f"Nothing was changed; choose at most {self.at_once} users, all of whom you may change."
             self.message_user(request, sentence, messages.ERROR)
             return None
-        confirmed = "confirmed" in request.POST
-        form = SuspensionForm(request.POST if confirmed else None)
-        if confirmed and form.is_valid() and isinstance(request.user, User):
+        form = SuspensionForm(request.POST if CONFIRMED in request.POST else None)
+        if form.is_valid() and isinstance(request.user, User):
             by, reason = request.user, form.cleaned_data["reason"]
             with transaction.atomic(durable=True):
                 result = (
@@ -116,16 +116,4 @@ class OwnerAdmin(UserAdmin):
                 )
             self.message_user(request, f"{counted(len(people), 'user')}: {result}.", messages.SUCCESS)
             return None
-        context = {
-            **self.admin_site.each_context(request),
-            "title": "Suspend" if suspended else "End the suspension",
-            "opts": self.opts,
-            "levels": [str(person) for person in people],
-            "form": form,
-            "hidden": [
-                ("action", request.POST["action"]),
-                ("confirmed", "1"),
-                *((ACTION_CHECKBOX_NAME, str(person.pk)) for person in people),
-            ],
-        }
-        return TemplateResponse(request, "admin/set_state.html", context)
+        return ask(self, request, people, form=form, title="Suspend" if suspended else "End the suspension")

@@ -96,6 +96,7 @@ urlpatterns: list[URLPattern] = [
     path("sites/<str:name>/failures.csv", site_tokens.failures_csv, name="site-failures-csv"),
     path("shares/", shares.shares_page, name="shares"),
     path("shares/table.csv", shares.shares_csv, name="shares-csv"),
+    path("shares/<int:pk>/next-day/", shares.next_day_of_group, name="next-day"),
     path("failures/", job_list.failures, name="failures"),
     path("plots/", plots.plots, name="plots"),
     path("plots/numbers.csv", plots.plots_csv, name="plots-csv"),

@@ -9,6 +9,7 @@ from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.offer import ResourceOffer
 
 DAY_S = 86400.0
+HOUR_S = 3600.0
 
 
 class Chance(Protocol):

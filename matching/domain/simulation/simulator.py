@@ -1,6 +1,6 @@
 """The discrete-event simulation: jobs arrive, slots take them as pilots would, jobs end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 from heapq import heappop, heappush
@@ -10,7 +10,7 @@ from matching.domain.draw import Drawn
 from matching.domain.simulation.ledger import Ledger
 from matching.domain.simulation.outcome import SimulationResult, outcome_of
 from matching.domain.simulation.places import SimulatedQueue
-from matching.domain.simulation.scenario import DAY_S, Chance, Scenario, Work
+from matching.domain.simulation.scenario import DAY_S, HOUR_S, Chance, Scenario, Work
 from matching.domain.simulation.waiting import Priorities, SimulatedJob, Waiting
 from taskqueues.domain.definition import QueueDefinition
 
@@ -36,6 +36,21 @@ def simulate(scenario: Scenario, *, days: float, chance_of: Callable[[str], Chan
     play.until(until_s)
     play.ledger.close(until_s)
     return outcome_of(scenario, ledger=play.ledger, waiting=play.waiting, until_s=until_s)
+
+
+def used_by_hour(
+    scenario: Scenario, *, hours: int, chance_of: Callable[[str], Chance]
+) -> Iterator[Mapping[int, float]]:
+    """Yield, for each simulated hour, {group id: processor-seconds in which its jobs ran}; as ``simulate``."""
+    play = _SimulationRun(scenario, chance_of)
+    before = dict.fromkeys(play.ledger.groups, 0.0)
+    for hour in range(1, hours + 1):
+        play.until(hour * HOUR_S)
+        for tally in play.ledger.groups.values():
+            tally.count_until(hour * HOUR_S)
+        counted = {group_id: tally.processor_s for group_id, tally in play.ledger.groups.items()}
+        yield {group_id: used_s - before[group_id] for group_id, used_s in counted.items()}
+        before = counted
 
 
 class _SimulationRun:

@@ -37,7 +37,7 @@ from tests.architecture.test_constraints import PACKAGES
 from tests.database.plans.filling import Filled, fill
 from tests.plans import indexes_used
 from wms.accounts.models import VO, Group, SecurityEvent, User
-from wms.accounts.queries import history_for, history_of, open_invitations, recent_failures
+from wms.accounts.queries import history_for, history_of, names_in_event, open_invitations, recent_failures
 from wms.accounts.services import people
 from wms.jobs import queries
 from wms.jobs.domain.accounting import Grouping, Span, Width
@@ -262,6 +262,10 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
         SecurityEvent.objects.filter(vo_ids__isnull=False, vo_ids__overlap=[0]).order_by("-id")[:100]
     ),
     "security_event_of_vos": lambda filled: list(history_for(filled.manager).order_by("-id")[:100]),
+    **dict.fromkeys(
+        ("security_event_by_actor", "security_event_by_address", "security_event_by_target"),
+        lambda _: list(SecurityEvent.objects.filter(names_in_event("bob", kinds=["user"]))),
+    ),
     "accounts_securityevent_actor_id_ff334cfc": deleted(User),
 }
 #: The same of tables that are configured, which have few rows: as if they had many.

@@ -18,6 +18,7 @@ from tests.screenshots.pages import (
     PAGES,
     PROVIDERS,
     VIEWS,
+    WIDTHS,
     Page,
     Reader,
     View,
@@ -34,6 +35,9 @@ RUN_AXE: Final = "axe.run(document, {resultTypes: ['violations'], preload: false
 #: A theme changes no more than colours; all else is looked at once in each width.
 RUN_AXE_ON_COLOURS: Final = RUN_AXE.replace("{", "{runOnly: ['color-contrast', 'link-in-text-block'], ")
 FITS: Final = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+#: The columns of lists of the administration, in a window of the greater width.
+SHOWS_ALL_COLUMNS: Final = """[...document.querySelectorAll('#changelist .results')]
+  .every((box) => box.scrollWidth <= box.clientWidth)"""
 #: After what follows a change of the width or the theme: charts are drawn anew, and colours of the administration fade.
 SETTLED: Final = """async () => {
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
@@ -77,6 +81,8 @@ def troubles_of(tab: Tab, page: Page, *, url: str, sample: Sample) -> Iterator[s
         has_new_width = number == 0 or view.width != VIEWS[number - 1].width
         if not tab.evaluate(FITS):
             yield f"{view}: is wider than the window"
+        if view.width == max(WIDTHS) and not tab.evaluate(SHOWS_ALL_COLUMNS):
+            yield f"{view}: cuts columns of its list"
         for violation in violations_in(tab, RUN_AXE if has_new_width else RUN_AXE_ON_COLOURS):
             yield f"{view}: {violation}"
         yield from (f"{view}: {complaint}" for complaint in complaints)

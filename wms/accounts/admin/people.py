@@ -76,6 +76,7 @@ class MembershipInline(VOLevelInline[Membership]):
     managers_may = EVERYTHING - {"change"}
     choose_managed = frozenset({"group"})
     readonly_fields = ("confirmed_at",)
+    autocomplete_fields = ("group",)
     verbose_name_plural = "groups"
 
     def managed(self, vos: frozenset[int]) -> Q:
@@ -165,11 +166,14 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     list_select_related = ("default_group",)
     of_managers = ("username", "email", "first_name", "last_name", "is_active")
     list_filter = ("is_active", "is_staff", "operator", "is_superuser", ("waits_since", EmptyFieldListFilter))
-    search_fields = ("username", "first_name", "last_name", "email", "dns__dn")
+    search_fields = ("^username", "^first_name", "^last_name", "^email")
+    search_help_text = "Beginning of the user name, of a name or of the mail address."
     ordering = ("username",)
+    autocomplete_fields = ("default_group",)
     readonly_fields = ("last_login", "date_joined", "password_state", "waits_since")
     filter_horizontal = ()
     actions: tuple[str, ...] = ("reset_second_factor",)
+    row_actions = MappingProxyType({"reset_second_factor": "Reset the second factor"})
     of_people = (
         "username",
         "first_name",
@@ -232,7 +236,15 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     def get_search_fields(self, request: HttpRequest) -> "_ListOrTuple[str]":
         """Return the searched fields: for managers those that they see."""
         names = super().get_search_fields(request)
-        return names if self.sees_all(request) else [name for name in names if name in self.of_managers]
+        return names if self.sees_all(request) else [name for name in names if name[1:] in self.of_managers]
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[User], search_term: str
+    ) -> tuple[QuerySet[User], bool]:
+        """Return the users that are found; operators find them by a complete DN, too, which begins with a slash."""
+        if search_term.startswith("/") and self.sees_all(request):
+            return queryset.filter(dns__dn=search_term.strip()), False
+        return super().get_search_results(request, queryset, search_term)
 
     def history_view(
         self,
@@ -327,10 +339,11 @@ class ApiTokenAdmin(VOLevelLedger[ApiToken]):
     list_display = ("id", "user", "name", "scope", "created_at", "expires_at", "last_used_at", "revoked_at")
     list_select_related = ("user",)
     list_filter = ("scope", "expires_at", "revoked_at")
-    search_fields = ("user__username",)
+    search_fields = ("^user__username",)
     ordering = ("-id",)
     fields = ("user", "name", "scope", "created_at", "expires_at", "last_used_at", "revoked_at")
     actions = ("revoke",)
+    row_actions = MappingProxyType({"revoke": "Revoke"})
 
     @admin.action(description="Revoke selected tokens", permissions=["view"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:

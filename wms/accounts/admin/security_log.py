@@ -1,10 +1,12 @@
 """The admin pages of the security log and of the history of the configuration; read-only."""
 
 from datetime import timedelta
+from typing import Any, TypeVar
 
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import CharField, Q, QuerySet, Value
+from django.db.models import CharField, Model, Q, QuerySet, Value
 from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
@@ -12,8 +14,10 @@ from django.utils.safestring import SafeString
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import ConfigurationChange, SecurityEvent, User
-from wms.accounts.queries import history_entry, managed_names
+from wms.accounts.queries import history_entry, managed_names, names_in_event
 from wms.kernel.clock import current_time
+
+M = TypeVar("M", bound=Model)
 
 #: Choices of the filter by time: {days: label}.
 _PERIODS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days", "365": "Past year"}
@@ -50,8 +54,28 @@ class PeriodFilter(admin.SimpleListFilter):
         return queryset.filter(at__gt=current_time() - timedelta(days=int(days))) if days in _PERIODS else queryset
 
 
+class EventsAdmin(VOLevelLedger[M]):
+    """Base of the pages of events: many rows, found by whole names and beginnings, which have indexes."""
+
+    search_fields = ("actor_name__exact", "address__startswith", "target__startswith")
+    search_help_text = "User name, name of the object, its beginning with its kind (such as: site LCG), or an address."
+    # All other columns would be sorted anew for each page.
+    sortable_by = ("at",)
+
+    def get_search_results(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature
+        queryset: QuerySet[Any],
+        search_term: str,
+    ) -> tuple[QuerySet[Any], bool]:
+        """Return the events that are found by the whole term; Django would search for its words."""
+        term = search_term.strip()
+        kinds = {str(model._meta.verbose_name) for model in apps.get_models() if self.admin_site.is_registered(model)}
+        return (queryset.filter(names_in_event(term, kinds=kinds)) if term else queryset), False
+
+
 @admin.register(SecurityEvent)
-class SecurityEventAdmin(VOLevelLedger[SecurityEvent]):
+class SecurityEventAdmin(EventsAdmin[SecurityEvent]):
     """For operators; `manage.py security_log` exports the log."""
 
     operators_may = frozenset({"view"})
@@ -59,23 +83,19 @@ class SecurityEventAdmin(VOLevelLedger[SecurityEvent]):
     list_display = ("at", "kind", "actor_name", "address", "target", "times", "facts")
     # Uses index: security_event_by_kind
     list_filter = (KindFilter, PeriodFilter)
-    search_fields = ("actor_name__exact", "address__startswith", "target__icontains")
-    search_help_text = "User name, beginning of an address, or part of the object's name."
     # Uses index: security_event_by_time
     ordering = ("-at", "-id")
     fields = ("at", "kind", "actor_name", "actor", "address", "target", "facts", "times")
 
 
 @admin.register(ConfigurationChange)
-class HistoryAdmin(VOLevelLedger[ConfigurationChange]):
+class HistoryAdmin(EventsAdmin[ConfigurationChange]):
     """The changes of the configuration through any door; managers see those that concern their VOs."""
 
     operators_may = frozenset({"view"})
     managers_may = frozenset({"view"})
     list_display = ("at", "actor_name", "target", "change")
     list_filter = (PeriodFilter,)
-    search_fields = ("actor_name__exact", "target__icontains")
-    search_help_text = "User name, or part of the object's name."
     ordering = ("-id",)
     fields = ("at", "kind", "actor_name", "target", "change")
     readonly_fields = ("change",)

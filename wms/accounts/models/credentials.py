@@ -135,6 +135,10 @@ class SecurityEvent(models.Model):
         indexes = [
             models.Index(name="security_event_by_time", fields=["at", "id"]),  # the page, the export
             models.Index(name="security_event_by_kind", fields=["kind", "at"]),
+            # What one searches for in the administration: whole names, and beginnings.
+            models.Index(name="security_event_by_actor", fields=["actor_name"]),
+            models.Index(name="security_event_by_address", fields=["address"], opclasses=["varchar_pattern_ops"]),
+            models.Index(name="security_event_by_target", fields=["target"], opclasses=["varchar_pattern_ops"]),
             models.Index(name="security_event_by_row", fields=["row_type", "row_id", "id"], condition=~Q(row_type="")),
             # The history of a VO that nearly all of them concern …
             models.Index(name="security_event_of_vos", fields=["id"], condition=Q(vo_ids__isnull=False)),

@@ -10,18 +10,21 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.options import get_content_type_for_model
-from django.contrib.admin.utils import unquote
+from django.contrib.admin.utils import quote, unquote
+from django.contrib.admin.widgets import AutocompleteSelect
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db.models import Model, Q, QuerySet
-from django.forms import BaseFormSet, Form, ModelForm
-from django.http import HttpRequest, HttpResponse
+from django.forms import BaseFormSet, Form, Media, ModelForm
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
+from wms.kernel.admin.actions import OF_ROW
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.forms import ConstraintsInWords, changes_of
-from wms.kernel.admin.rights import FieldsByRights, What
+from wms.kernel.admin.rights import FieldsByRights, SeenRelatedFilter, What
 
 M = TypeVar("M", bound=Model)
 #: A row of a deletion, or the list of the rows that belong to the row before.
@@ -81,6 +84,8 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
     constraint_words: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
     #: Fields without secrets whose old and new values are written to the security log.
     logged_values: ClassVar[frozenset[str]] = frozenset()
+    #: {action of the list: words of its button on the page of a row}.
+    row_actions: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def get_form(
         self,
@@ -157,6 +162,38 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         names += () if self.sees_all(request) else self.for_operators
         return list(dict.fromkeys(names))
 
+    @property
+    def media(self) -> Media:
+        """Return the scripts and style sheets, with those of the filters that search for a row."""
+        searched = any(isinstance(each, tuple) and issubclass(each[1], SeenRelatedFilter) for each in self.list_filter)
+        return super().media + (AutocompleteSelect(None, self.admin_site).media if searched else Media())
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: M | None = None,
+    ) -> HttpResponse:
+        """Show the form, with the actions that the user may apply to the row."""
+        if obj is not None and self.row_actions:
+            actions = self.get_actions(request)
+            is_changeable = self.changeable(request, self.get_queryset(request).filter(pk=obj.pk)).exists()
+            offered = [each for each in self.row_actions.items() if each[0] in actions] if is_changeable else []
+            context["row_actions"] = offered
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *others: Any) -> HttpResponse | None:  # noqa: ANN401 - Django's own
+        """Apply an action; one that was chosen on the page of a row leads back to it."""
+        response = super().response_action(request, queryset, *others)
+        row = request.POST.get(OF_ROW)
+        if row and (response is None or isinstance(response, HttpResponseRedirect)):
+            address = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
+            return HttpResponseRedirect(reverse(address, args=[quote(row)]))
+        return response
+
     def history_view(
         self,
         request: HttpRequest,
@@ -218,6 +255,8 @@ class ReadOnlyAdmin(RowLevelAdmin[M]):
 
     operators_may: ClassVar[frozenset[What]] = frozenset({"view"})
     managers_may: ClassVar[frozenset[What]] = frozenset({"view"})
+    # To count the rows of each choice of a filter, millions would be read.
+    show_facets = admin.ShowFacets.NEVER
     #: Columns in which the whole term is searched, by their indexes: for tables of millions of rows. Of
     #: ``owner__username`` the owner is looked up first.
     searched_exactly: ClassVar[tuple[str, ...]] = ()

@@ -4,7 +4,7 @@ Django's table of permissions is not used. An operator may do everything; a mana
 to managers, only with the rows of their VOs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -12,6 +12,8 @@ from django import forms
 from django.contrib import admin
 from django.contrib.admin.exceptions import NotRegistered
 from django.contrib.admin.options import BaseModelAdmin
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.widgets import AutocompleteSelect
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import ForeignKey, ManyToManyField, Model, Q, QuerySet
@@ -173,12 +175,54 @@ class FieldsByRights(RowRights, BaseModelAdmin):  # type: ignore[type-arg]  # at
 
 
 class SeenRelatedFilter(admin.RelatedFieldListFilter):
-    """A filter by a relation that lists only the rows that the user sees."""
+    """A filter by a relation, among the rows that the user sees: links, or of many rows a field that searches them."""
+
+    #: Rows with a link each.
+    MOST_LINKS: ClassVar[int] = 20
 
     def field_choices(
         self, field: "RelatedField[Any, Any]", request: HttpRequest, model_admin: "admin.ModelAdmin[Any]"
     ) -> list[tuple[str, Any]]:
-        """Return [(key, name)] of the rows."""
+        """Return [(key, name)] of the rows, if they are few."""
         rows = model_admin.choices_of(field, request) if isinstance(model_admin, RowRights) else None
-        limit = {} if rows is None else {"pk__in": rows.values("pk")}
-        return list(field.get_choices(include_blank=False, limit_choices_to=limit, ordering=("name",)))
+        if rows is None:
+            rows = field.related_model._default_manager.all()
+        few = [(str(row.pk), str(row)) for row in rows.order_by("name")[: self.MOST_LINKS + 1]]
+        if len(few) <= self.MOST_LINKS:
+            return few
+        self.template = "admin/searched_filter.html"
+        widget = AutocompleteSelect(field, model_admin.admin_site)
+        #: Has the row that is selected; others are fetched as one types.
+        self.select = forms.ModelChoiceField(rows, required=False, widget=widget).widget
+        return []
+
+    def has_output(self) -> bool:
+        """Return whether there is more than one choice."""
+        return self.is_searched or super().has_output()
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether the rows are too many for links."""
+        return hasattr(self, "select")
+
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+        """Yield the links, or the field that searches with the other parameters of the list."""
+        if not self.is_searched:
+            yield from super().choices(changelist)
+            return
+        others = [
+            (name, value)
+            for name, values in changelist.filter_params.items()
+            if name not in self.expected_parameters()
+            for value in values
+        ]
+        chosen = self.lookup_val[-1] if self.lookup_val else None
+        field = self.select.render(self.lookup_kwarg, chosen, {"aria-label": self.title})
+        yield {"display": field, "others": others}
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows; a form that was sent without a choice filters nothing."""
+        if self.used_parameters.get(self.lookup_kwarg) in ([""], ""):
+            return queryset
+        filtered = super().queryset(request, queryset)
+        return queryset if filtered is None else filtered

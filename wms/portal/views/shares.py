@@ -6,6 +6,7 @@ from datetime import datetime
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from matching.queries.member_shares import (
@@ -15,8 +16,11 @@ from matching.queries.member_shares import (
     group_standings,
     groups_with_shares,
 )
+from matching.queries.next_day import next_day
 from matching.queries.use_by_user import use_by_user
+from wms.accounts.domain import MOST_PRIORITY
 from wms.accounts.models import VO, Group, User
+from wms.accounts.queries import managed_vos_of
 from wms.jobs.queries import accounting
 from wms.kernel.db import database_now
 from wms.portal import revisions
@@ -24,6 +28,7 @@ from wms.portal.exports import csv_file
 from wms.portal.forms.shares import SharesForm
 from wms.portal.live import live
 from wms.portal.pages import form_context, show, signed_in
+from wms.portal.presentation.next_day import next_day_view
 from wms.portal.presentation.shares import shares_view, vo_shares_as_csv, vo_shares_view
 
 
@@ -32,6 +37,28 @@ def _revision(request: HttpRequest) -> Sequence[object]:
     is_manager = user.is_operator or revisions.scope_of(user).managed_vos
     runs = accounting.runs() if is_manager else 0
     return (*revisions.jobs_of_groups(user), *revisions.configuration(), *revisions.usage(), runs)
+
+
+@login_required
+@require_safe
+def next_day_of_group(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the next day of the VO in simulation, with another priority of a group, below the form of the group.
+
+    Raises:
+        Http404: there is no such group in a VO that the reader manages.
+    """
+    vos = managed_vos_of(signed_in(request))
+    groups = Group.objects.select_related("vo")
+    group = get_object_or_404(groups if vos is None else groups.filter(vo__in=vos), pk=pk)
+    priority = group.priority
+    try:
+        typed = float(request.GET.get("priority", ""))
+    except ValueError:
+        typed = priority
+    if 0 <= typed <= MOST_PRIORITY:
+        priority = typed
+    day = next_day(group, priority=priority, now=database_now())
+    return render(request, "portal/_next_day.html", {"day": next_day_view(day, group, priority=priority)})
 
 
 @login_required

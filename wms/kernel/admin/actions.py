@@ -1,0 +1,61 @@
+"""Actions on rows: offered by the list for those that are ticked, and by the page of a row for this row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import ModelAdmin
+from django.contrib.admin.widgets import AdminTextInputWidget
+from django.db.models import Model
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+
+#: Field of a form that was sent from the page of a row; its value is the key of the row, to whose page one returns.
+OF_ROW = "of_row"
+#: Field of a form in which an action was confirmed.
+CONFIRMED = "confirmed"
+#: Most rows that one page names and one transaction changes.
+AT_ONCE = 500
+
+
+class ReasonForm(forms.Form):
+    """Form of the reason of an action."""
+
+    reason = forms.CharField(max_length=200, widget=AdminTextInputWidget)
+
+
+def ask(
+    page: "ModelAdmin[Any]",
+    request: HttpRequest,
+    rows: Sequence[Model],
+    *,
+    form: forms.Form,
+    title: str,
+    facts: Sequence[str] = (),
+) -> TemplateResponse:
+    """Return the page on which an action on *rows* is confirmed.
+
+    Args:
+        page: of the rows.
+        request: which chose the action.
+        rows: to be named.
+        form: of what the action needs to know.
+        title: what the action does, also the words of the button.
+        facts: sentences about what it would stop.
+    """
+    context: dict[str, Any] = {
+        **page.admin_site.each_context(request),
+        "title": title,
+        "opts": page.opts,
+        "rows": [str(row) for row in rows],
+        "facts": facts,
+        "form": form,
+        "of_row": request.POST.get(OF_ROW, ""),
+        "hidden": [
+            (CONFIRMED, "1"),
+            *((name, request.POST[name]) for name in ("action", OF_ROW) if name in request.POST),
+            *((ACTION_CHECKBOX_NAME, str(row.pk)) for row in rows),
+        ],
+    }
+    return TemplateResponse(request, "admin/confirm_action.html", context)
