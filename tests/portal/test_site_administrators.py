@@ -97,4 +97,4 @@ def test_a_token_needs_a_log_in_of_the_last_minutes(client: Client, own: RowsOfV
 
 def test_failures_are_a_file(client: Client, own: RowsOfVO) -> None:
     answer = client.get(f"/sites/{own.site.name}/failures.csv")
-    assert b"".join(answer.streaming_content).startswith(b"host,pilot,leased_at,ended_at,phase,exit_code")
+    assert b"".join(answer).startswith(b"host,pilot,leased_at,ended_at,phase,exit_code")
