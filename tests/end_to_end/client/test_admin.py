@@ -81,16 +81,14 @@ def test_a_downtime_is_tried_declared_listed_and_ended(wms: Wms, own: RowsOfVO) 
     place = "lhcb.org/ce.lhcb.org"
     declare = ("admin", "downtime", place, "--from", "2035-12-31T08:00:00Z", "--for", "4h", "--because", "new disks")
     words = f"Downtime of {place} from 2035-12-31 08:00 UTC to 2035-12-31 12:00 UTC: new disks"
-    tried = (
-        f"Nothing was changed. With the change: {words}. 0 jobs run there and go on; 0 wait that can run nowhere else."
-    )
-    assert wms(*declare, "--dry-run") == [tried]
-    assert wms("admin", "downtime") == ["No downtime runs or is planned."]
-    assert wms(*declare) == wms(*declare) == [tried.removeprefix("Nothing was changed. With the change: ")]
+    done = f"{words}. Jobs that run there and go on: 1; that wait and can run nowhere else: 0."
+    assert wms(*declare, "--dry-run") == [f"Nothing was changed. With the change: {done}"]
+    assert wms("admin", "downtime") == []  # the sentence that there is none is no output
+    assert wms(*declare) == wms(*declare) == [done]
     (downtime,) = Downtime.objects.all()
     assert (downtime.ce, downtime.reason) == (own.ce, "new disks")
-    (_, line) = wms("admin", "downtime", "lhcb.org")
-    assert line.split()[:6] == [str(downtime.pk), place, "2035-12-31", "08:00", "UTC", "2035-12-31"]
+    (line,) = wms("admin", "downtime", "lhcb.org")
+    assert line.split()[:2] == [str(downtime.pk), place]
     assert wms("admin", "downtime", "--end", str(downtime.pk)) == [f"Ended: {words}."]
     assert not Downtime.objects.exists()
     assert "give --until, or --for, and --because" in wms("admin", "downtime", place, "--for", "1h", code=2)

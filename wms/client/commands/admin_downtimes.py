@@ -118,8 +118,8 @@ def _in_words(downtime: Record) -> str:
 
 
 def _jobs(answer: Record) -> str:
-    waiting = plain(answer["waiting_jobs"])
-    return f"{plain(answer['running_jobs'])} jobs run there and go on; {waiting} wait that can run nowhere else."
+    running, waiting = plain(answer["running_jobs"]), plain(answer["waiting_jobs"])
+    return f"Jobs that run there and go on: {running}; that wait and can run nowhere else: {waiting}."
 
 
 ACTIONS: Mapping[str, AdminAction] = {
