@@ -280,8 +280,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:pause-all": OPERATORS,
         "POST portal:vo-pause": MANAGERS,
         "POST portal:operations-ask-again": OPERATORS,
-        "GET portal:pilots-summary": MANAGERS | OTHER_MANAGER,  # of those
-        "POST portal:pilots-actions": MANAGERS | OTHER_MANAGER,  # on pilots of the caller's VOs
+        "GET portal:pilots-summary": OF_THE_SITE | OTHER_MANAGER,  # of pilots of the caller's VOs or sites
+        "POST portal:pilots-actions": OF_THE_SITE | OTHER_MANAGER,  # on these
         "GET portal:pilot": OF_THE_SITE,
         "GET portal:pilot-log": OF_THE_SITE,
         "GET portal:pilot-whole-log": OF_THE_SITE,
@@ -341,7 +341,7 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST replicas-remove": MANAGERS,
         "POST limits": MANAGERS,
         "POST pilots-bulk": OF_THE_SITE,
-        "POST portal:pilots-actions": MANAGERS,
+        "POST portal:pilots-actions": OF_THE_SITE,
         "POST configuration-preview": NOBODY,
         "POST portal:configuration-compare": NOBODY,
         "POST configuration-apply": NOBODY,  # without the version of a comparison
