@@ -78,6 +78,7 @@ class MatchAdmin(VOLevelLedger[Match]):
     search_help_text = "Id of a job or of a pilot."
     # Those of the newest jobs first, by the index: there is none by time.
     ordering = ("-job_id", "-leased_at")
+    sortable_by = ()
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the leases of the VOs' jobs."""

@@ -11,6 +11,7 @@ from taskqueues.models import QueuedJob, TaskQueue
 from tests.factories import make_group, make_job, make_queue
 from wms.accounts.models import Group
 from wms.jobs.models import Job
+from wms.kernel.admin import pages
 from wms.kernel.admin.pages import MOST_PROTECTING
 
 pytestmark = pytest.mark.django_db
@@ -50,6 +51,20 @@ def test_a_refused_deletion_names_the_rows_that_prevent_it(operator: Client) -> 
     assert operator.post(delete_page(group), {"post": "yes"}).status_code == 200
     assert Group.objects.filter(pk=group.pk).exists()
     assert len(jobs) > MOST_PROTECTING
+
+
+def test_of_many_rows_that_prevent_a_deletion_only_the_kind_is_said(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MANY_PROTECTING", 2)
+    group = make_group()
+    for _ in range(3):
+        make_job(group=group)
+    page = operator.get(delete_page(group)).content.decode()
+    assert "Jobs: more than 2" in page
+    assert "Job: " not in page
+    assert operator.post(delete_page(group), {"post": "yes"}).status_code == 200
+    assert Group.objects.filter(pk=group.pk).exists()
 
 
 def test_internal_records_do_not_prevent_a_deletion(operator: Client) -> None:

@@ -2,12 +2,17 @@
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from matching.models import Match
 from pilots.models import Pilot
+from resources.models import ComputingElement
 from taskqueues.models import TaskQueue
 from tests.admin.conftest import RowsOfVO, changelist, make_rows_of_vo
+from tests.factories import make_ce, make_pilot, make_site
+from wms.accounts.models import ConfigurationChange, SecurityEvent, User
 from wms.jobs.models import Job
+from wms.kernel.admin.rights import SeenRelatedFilter
 
 pytestmark = pytest.mark.django_db
 
@@ -45,3 +50,55 @@ def test_leases_are_filtered_by_their_end(operator: Client, mine: RowsOfVO) -> N
     Match.objects.filter(pk=mine.match.pk).update(ended_at=mine.match.expires_at, end_reason="expired")
     assert keys(end="expired") == {mine.match.pk}
     assert keys(end="open") == keys(end="finished") == set()
+
+
+def test_users_are_found_by_beginnings_and_by_a_complete_dn(operator: Client, manager: Client, mine: RowsOfVO) -> None:
+    User.objects.filter(pk=mine.member.pk).update(first_name="Alice", last_name="Liddell", email="al@example.org")
+    for term in ("lhcb_m", "ali", "Lidd", "al@ex", "/CN=lhcb"):
+        assert found(operator, User, term) == {mine.member.pk}
+    for term in ("member", "ddell", "/CN=lhc"):
+        assert found(operator, User, term) == set()
+    assert found(manager, User, "Lidd") == {mine.member.pk}
+    assert found(manager, User, "/CN=lhcb") == set()
+
+
+def test_events_are_found_by_names_and_beginnings(operator: Client, mine: RowsOfVO) -> None:
+    change = mine.change
+    for model in (SecurityEvent, ConfigurationChange):
+        for term in (mine.site.name, f"site {mine.site.name}", "site lhcb"):
+            assert change.pk in found(operator, model, term)
+        assert found(operator, model, "hcb.org") == set()
+
+
+def test_pilots_are_filtered_by_a_site_also_where_it_started_them(operator: Client, mine: RowsOfVO) -> None:
+    by_site = make_pilot(vo=mine.vo, site=mine.site)
+    make_pilot(vo=mine.vo, site=make_site())
+    listed = operator.get(changelist(Pilot), {"queue__ce__site__id__exact": str(mine.site.pk)})
+    assert {row.pk for row in listed.context["cl"].result_list} == {mine.pilot.pk, by_site.pk}
+
+
+def test_a_filter_of_many_rows_is_searched_among_those_that_the_reader_sees(
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SeenRelatedFilter, "MOST_LINKS", 1)
+    make_ce(name="other", site=mine.throttle)
+    chosen = {"site__id__exact": str(mine.site.pk), "q": "lhcb"}
+    listed = manager.get(changelist(ComputingElement), chosen)
+    page = listed.content.decode()
+    assert {row.pk for row in listed.context["cl"].result_list} == {mine.ce.pk}
+    assert f'<option value="{mine.site.pk}" selected>{mine.site.name}</option>' in page
+    assert '<input type="hidden" name="q" value="lhcb">' in page
+    assert theirs.site.name not in page
+    whole = manager.get(changelist(ComputingElement), {"site__id__exact": ""}).context["cl"].result_list
+    assert len(whole) == 2
+    names = {"app_label": "resources", "model_name": "computingelement", "field_name": "site", "term": "org"}
+    offered = manager.get(reverse("admin:autocomplete"), names).json()["results"]
+    assert mine.site.name in {row["text"] for row in offered}
+    assert theirs.site.name not in {row["text"] for row in offered}
+
+
+def test_times_and_parts_have_units(operator: Client, mine: RowsOfVO) -> None:
+    type(mine.limit).objects.update(cpu_s_per_day=43_200, delay_s=90)
+    page = operator.get(changelist(type(mine.limit))).content.decode()
+    assert '<td class="field-cpu_s_per_day">12 h</td><td class="field-delay_s">1 min 30 s</td>' in page
+    assert '<td class="field-part">100 %</td>' in operator.get(changelist(TaskQueue)).content.decode()

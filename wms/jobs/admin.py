@@ -47,6 +47,8 @@ class JobAdmin(VOLevelLedger[Job]):
     searched_exactly = ("id", "owner__username")
     search_help_text = "Id of the job, or user name of its owner. The portal finds jobs by name."
     ordering = ("-id",)
+    # By all other columns a million rows would be sorted for each page.
+    sortable_by = ("id",)
     inlines = (HistoryInline,)
     # Stored in other tables; lists do not load them.
     readonly_fields = ("complete_description", "std_output_tail", "std_error_tail")

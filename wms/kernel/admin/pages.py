@@ -14,7 +14,7 @@ from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.widgets import AutocompleteSelect
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
-from django.db.models import Model, Q, QuerySet
+from django.db.models import PROTECT, Model, Q, QuerySet
 from django.forms import BaseFormSet, Form, Media, ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -32,6 +32,8 @@ Nested: TypeAlias = "str | list[Nested]"
 
 #: Number of rows preventing a deletion that are named; the rest are counted.
 MOST_PROTECTING = 20
+#: Number of rows of a kind beyond which they are not read to be named.
+MANY_PROTECTING = 1000
 
 #: Entries of Django's own history that a page shows.
 _MOST_EARLIER = 100
@@ -114,14 +116,25 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         """Return the rows that a deletion removes, without internal records.
 
         Read-only records go with the row that they belong to, though nobody may delete them alone. Rows that prevent
-        the deletion are named as such, the first of them.
+        the deletion are named as such, the first of them; of many only the kind is said, without reading them.
         """
+        if too_many := list(self._many_protecting(objs)):
+            return [], {}, set(), too_many
         rows, counts, lacking, protected = super().get_deleted_objects(objs, request)
         hidden = names_without_a_page(self.admin_site)
         kinds = tuple(f"{capfirst(name)}: " for name in hidden)
         shown = {name: number for name, number in counts.items() if name not in hidden.values()}
         named = named_rows(protected, hidden)
         return without_kinds(rows, kinds), shown, set(lacking) - _names_of_ledgers(self.admin_site), named
+
+    def _many_protecting(self, objs: QuerySet[M] | Sequence[M]) -> Iterable[str]:
+        """Yield the kinds of which more than MANY_PROTECTING rows prevent the deletion; Django would read each."""
+        keys = [row.pk for row in objs]
+        for relation in self.opts.related_objects:
+            if relation.on_delete is PROTECT and isinstance(relation.related_model, type):
+                rows = relation.related_model._default_manager.filter(**{f"{relation.field.name}__in": keys})
+                if rows.order_by()[: MANY_PROTECTING + 1].count() > MANY_PROTECTING:
+                    yield f"{capfirst(relation.related_model._meta.verbose_name_plural)}: more than {MANY_PROTECTING:,}"
 
     def construct_change_message(
         self,

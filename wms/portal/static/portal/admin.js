@@ -6,7 +6,26 @@ function name(selector, attribute, value) {
   }
 }
 
+// Fields that search are made beside a hidden select, whose label they do not have.
+function nameSearchFields() {
+  for (const select of document.querySelectorAll("select.select2-hidden-accessible")) {
+    const words = select.getAttribute("aria-label") ?? document.querySelector(`label[for="${select.id}"]`)?.textContent.trim();
+    for (const part of select.nextElementSibling?.querySelectorAll("[role=combobox], [role=textbox], input") ?? []) {
+      part.setAttribute("aria-label", words ?? "Choose");
+    }
+    // Has a button beside its items.
+    select.nextElementSibling?.querySelector("ul")?.setAttribute("role", "none");
+  }
+}
+
+addEventListener("focusin", (event) => {
+  if (event.target.matches(".select2-dropdown input")) event.target.setAttribute("aria-label", "Search");
+});
+
+document.addEventListener("formset:added", () => setTimeout(nameSearchFields));
+
 addEventListener("load", () => {
+  nameSearchFields();
   name("#searchbar", "aria-label", "Search");
   name("td.delete input[type=checkbox]", "aria-label", "Delete");
   name(".search-label-icon[aria-label]", "role", "img");
