@@ -255,7 +255,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET history": MANAGERS | OTHER_MANAGER,  # of the caller's VOs
         "GET configuration": MANAGERS | OTHER_MANAGER,  # of the caller's VOs
         "POST configuration-preview": MANAGERS | OTHER_MANAGER,
-        "POST configuration-apply": MANAGERS | OTHER_MANAGER,
+        "POST configuration-apply": NOBODY,  # without the version of the comparison by the caller
         "GET portal:configuration": MANAGERS | OTHER_MANAGER,
         "GET portal:configuration-file": MANAGERS | OTHER_MANAGER,
         "POST portal:configuration-compare": MANAGERS | OTHER_MANAGER,
@@ -344,7 +344,6 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:pilots-actions": OF_THE_SITE,
         "POST configuration-preview": NOBODY,
         "POST portal:configuration-compare": NOBODY,
-        "POST configuration-apply": NOBODY,  # without the version of a comparison
         "POST portal:configuration-apply": NOBODY,
         "POST portal:password-link": NOBODY,
         "POST portal:password": NOBODY,  # without the old one
