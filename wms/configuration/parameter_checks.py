@@ -75,8 +75,10 @@ def _unserved(new_plan: Plan, *, database: StoredConfiguration) -> Iterator[Rema
         if "vo_parameters" in change.changed and section in (database.sites, database.ces, database.queues):
             stored = section.entries.get(change.identity)
             before = () if stored is None else stored.vo_parameters
-            served = sites[change.identity[:1]].vos or [name for (name,) in vos]
-            for sentence in unserved_vos(change.entry.vo_parameters, before=before, served=served):
+            known = {name for (name,) in vos}
+            # A VO that does not exist is refused as such.
+            of_known = {name: own for name, own in change.entry.vo_parameters.items() if name in known}
+            for sentence in unserved_vos(of_known, before=before, served=sites[change.identity[:1]].vos or known):
                 yield change.entry.remark("vo_parameters", sentence)
 
 

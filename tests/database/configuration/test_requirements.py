@@ -211,7 +211,7 @@ def test_a_requirement_name_needs_a_definition_or_a_resource_of_the_vo(
         ("sites: [{name: A, parameters: {Memory: 1000}}]", ""),
         ("sites: [{name: A, vos: [atlas]}]", ""),
         ("sites: [{name: A, vo_parameters: {lhcb: {Memory: 1000}}}]", ""),
-        ("sites: [{name: A, vo_parameters: {atlas: {Memory: 1000}}}]", "q"),
+        ("sites: [{name: A, vos: [lhcb, atlas], vo_parameters: {atlas: {Memory: 1000}}}]", "q"),
         ("sites: [{name: A, ces: [{name: ce, type: local, parameters: {Memory: 1000}}]}]", ""),
         (
             (

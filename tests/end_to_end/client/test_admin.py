@@ -215,7 +215,7 @@ def test_the_history_says_who_changed_what(wms: Wms) -> None:
     wms("admin", "priority", "lhcb_user", "9000", "--because", "a campaign")
     wms("admin", "ban", "lhcb.org", "--because", "storage is moved")
     banned, changed = (line.split("\t")[1:] for line in wms("admin", "history", "--who", "mallory"))
-    assert banned == ["mallory", "site lhcb.org", "state banned; reason storage is moved"]
+    assert banned == ["mallory", "site lhcb.org", "state active → banned; reason storage is moved"]
     assert changed[:2] == ["mallory", "group lhcb_user"]
     assert set(changed[2].split("; ")) == {"priority 1000 → 9000", "reason a campaign", "share 25 % → 75 %"}
     assert len(wms("admin", "history", "--target", "group lhcb_user")) == 1
