@@ -47,7 +47,7 @@ _MOMENTS = {
 }
 
 
-class PlaceFilter(SeenRelatedFilter):
+class PilotPlaceFilter(SeenRelatedFilter):
     """A filter by a site or a CE, also of the pilots that a site started: these are at no queue."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> QuerySet[Pilot]:
@@ -79,8 +79,8 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     list_filter = (
         "status",
         ("vo", SeenRelatedFilter),
-        ("queue__ce__site", PlaceFilter),
-        ("queue__ce", PlaceFilter),
+        ("queue__ce__site", PilotPlaceFilter),
+        ("queue__ce", PilotPlaceFilter),
         ("drained_at", admin.EmptyFieldListFilter),
         ("black_hole", admin.EmptyFieldListFilter),
     )

@@ -22,12 +22,10 @@ PACKAGES = ("wms", "resources", "taskqueues", "pilots", "matching")
 #: What the literals of statuses and tags in each text must be, in their order.
 STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
     "matching/sql/claim.sql": [
-        *(ResourceState.ACTIVE, ResourceState.ACTIVE, ResourceState.ACTIVE),
         *(JobStatus.MATCHED, JobStatus.WAITING, JobStatus.MATCHED, JobStatus.MATCHED),
         *(PilotStatus.RUNNING, PilotStatus.RUNNING, PilotStatus.RUNNING),
     ],
     "matching/sql/limits.sql": [LEASED, LEASED, LEASED, JobStatus.WAITING],
-    "matching/sql/places.sql": [ResourceState.ACTIVE] * 3,
     "matching/sql/reports.sql": [
         *(LEASED, JobStatus.RESCHEDULED, JobStatus.RUNNING, WHOLE_NODE_TAG, JobStatus.RUNNING, JobStatus.STALLED),
         *(JobStatus.RESCHEDULED, JobStatus.KILLED, JobStatus.RESCHEDULED, JobStatus.COMPLETING),

@@ -181,6 +181,7 @@ def test_the_number_of_queries_does_not_grow_with_places(manager: Client, vo: VO
         return len(captured)
 
     decided(queue, 3, 2, None)
+    make_pilot(vo=vo, queue=queue)
     queries()
     few = queries()
     for number in range(10):

@@ -20,7 +20,7 @@ from wms.wire.amounts import AMOUNTS
 NAMES = [
     *("owner_group", "setup", "cpu_time", "pilot_type", "site", "banned_site", "ce", "platform", "submit_pool"),
     *("software", "tags", "required_tags", "job_type", *(amount.condition for amount in AMOUNTS)),
-    *("container", "throttle", "limit"),
+    *("container", "downtime", "throttle", "limit"),
 ]
 
 

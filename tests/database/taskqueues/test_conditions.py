@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 ORDER = [
     *("owner_group", "setup", "cpu_time", "pilot_type", "site", "banned_site", "ce", "platform", "submit_pool"),
     *("software", "tags", "required_tags", "job_type", *(amount.condition for amount in AMOUNTS)),
-    *("container", "throttle", "limit"),
+    *("container", "downtime", "throttle", "limit"),
 ]
 
 

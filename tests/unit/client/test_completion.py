@@ -40,7 +40,7 @@ EXAMPLES = (
     Example("wms files list --sta"),  # an option of `wms list`
     Example("wms admin p", ("pause", "pilots", "priority")),
     Example("wms admin s", ("shares", "site-admin", "site-failures", "site-token", "suspend")),
-    Example("wms admin ban --f", ("--for",)),
+    Example("wms admin ban --f", ("--for", "--from")),
     Example("wms completion z", ("zsh",)),
     Example("wms list --status R", ("Received", "Rescheduled", "Running")),
     Example("wms pilots --status A", ("Aborted",)),
