@@ -59,6 +59,13 @@ def _at_most(column: str, offer: ResourceOffer) -> Q:
     return ANYTHING if offered is None else Q(**{f"{column}__lte": offered})
 
 
+def _downtime(offer: ResourceOffer) -> Q:
+    if offer.downtime is None:
+        return ANYTHING
+    limited = Q(wall_time_s__gt=0, wall_time_s__lte=offer.downtime.wall_time_s)
+    return limited | Q(wall_time_s=0, cpu_time_s__lte=offer.downtime.cpu_time_s)
+
+
 CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
     {
         "owner_group": _owner_group,
@@ -76,6 +83,7 @@ CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
         "job_type": _job_type,
         **{amount.condition: partial(_at_most, amount.name) for amount in AMOUNTS},
         "container": lambda offer: ANYTHING if offer.container else Q(container=False),
+        "downtime": _downtime,
         # Enforced with the throttles and limits of SAM; until then every queue passes.
         "throttle": lambda _offer: ANYTHING,
         "limit": lambda _offer: ANYTHING,

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from taskqueues.domain.conditions import CONDITIONS, fitting
-from taskqueues.domain.offer import ResourceOffer
+from taskqueues.domain.offer import DowntimeAhead, ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.services.index.shared import index
-from tests.factories import make_group, make_task_queue, make_user, make_vo
+from tests.factories import NOW, make_group, make_task_queue, make_user, make_vo
 from tests.reference import conditions as reference
 from wms.wire.amounts import AMOUNTS
 
@@ -24,6 +24,10 @@ ORDER = [
 def offer(vo_id: int = 1, **said: Any) -> ResourceOffer:
     nothing_named: dict[str, Any] = {"site": None, "ce": None, "platforms": None, "submit_pools": None}
     return ResourceOffer(**{"vo_id": vo_id, "setup": "S", "cpu_time_s": 300_000, **nothing_named, **said})
+
+
+def ahead(*, wall_time_s: int, cpu_time_s: int) -> DowntimeAhead:
+    return DowntimeAhead(begins_at=NOW, words="a downtime", wall_time_s=wall_time_s, cpu_time_s=cpu_time_s)
 
 
 def passes(name: str, queue: TaskQueue, offered: ResourceOffer) -> bool:
@@ -113,6 +117,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
     ("container", {}, {"container": True}, True),
     ("container", {"container": True}, {"container": True}, True),
     ("container", {"container": True}, {}, False),
+    ("downtime", {}, {}, True),
+    ("downtime", {"cpu_time_s": 600}, {"downtime": ahead(wall_time_s=600, cpu_time_s=1200)}, True),
+    ("downtime", {"cpu_time_s": 86400}, {"downtime": ahead(wall_time_s=600, cpu_time_s=1200)}, False),
+    ("downtime", {"wall_time_s": 600, "cpu_time_s": 86400}, {"downtime": ahead(wall_time_s=600, cpu_time_s=9)}, True),
+    ("downtime", {"wall_time_s": 3600}, {"downtime": ahead(wall_time_s=600, cpu_time_s=86400)}, False),
     ("throttle", {}, {}, True),
     ("limit", {}, {}, True),
 ]

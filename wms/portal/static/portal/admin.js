@@ -9,7 +9,7 @@ function name(selector, attribute, value) {
 // Fields that search are made beside a hidden select, whose label they do not have.
 function nameSearchFields() {
   for (const select of document.querySelectorAll("select.select2-hidden-accessible")) {
-    const words = select.getAttribute("aria-label") ?? document.querySelector(`label[for="${select.id}"]`)?.textContent.trim();
+    const words = select.getAttribute("aria-label") ?? document.querySelector(`label[for="${select.id}"]`)?.textContent.trim().replace(/:$/, "");
     for (const part of select.nextElementSibling?.querySelectorAll("[role=combobox], [role=textbox], input") ?? []) {
       part.setAttribute("aria-label", words ?? "Choose");
     }
@@ -22,11 +22,14 @@ addEventListener("focusin", (event) => {
   if (event.target.matches(".select2-dropdown input")) event.target.setAttribute("aria-label", "Search");
 });
 
-document.addEventListener("formset:added", () => setTimeout(nameSearchFields));
+// They are made when the page is ready or a row is added, sooner or later than this.
+new MutationObserver(nameSearchFields).observe(document.body, { childList: true, subtree: true });
+nameSearchFields();
 
 addEventListener("load", () => {
-  nameSearchFields();
   name("#searchbar", "aria-label", "Search");
   name("td.delete input[type=checkbox]", "aria-label", "Delete");
+  name(".vDateField", "aria-label", "Date");
+  name(".vTimeField", "aria-label", "Time");
   name(".search-label-icon[aria-label]", "role", "img");
 });
