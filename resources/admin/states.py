@@ -82,7 +82,7 @@ class StatesAdmin(VOLevelAdmin[LevelT]):
     def _put(self, request: HttpRequest, queryset: QuerySet[LevelT], state: ResourceState) -> HttpResponse | None:
         allowed = self.changeable(request, queryset)
         levels = list(allowed.order_by("pk")[:AT_ONCE])
-        if len(levels) != queryset.count():
+        if not levels or len(levels) != queryset.count():
             sentence = f"Nothing was changed; choose at most {AT_ONCE} rows, all of which you may change."
             self.message_user(request, sentence, messages.ERROR)
             return None

@@ -85,6 +85,8 @@ def change_limit(request: HttpRequest, name: str) -> HttpResponse:
     """Add, change or delete a limit at a site; 404 for those who may not. What is refused is shown again."""
     user, site = signed_in(request), _changeable(request, name)
     vos = managed_vos_of(user)
+    if vos is not None and not vos:
+        raise Http404  # an administrator of the site: limits are of VOs
     number = request.POST.get("limit", "")
     if not number:
         form: SiteLimitForm = new_limit_form(site, request.POST)
