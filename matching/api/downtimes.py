@@ -94,7 +94,7 @@ class ImportIn(ChangeIn):
 
 
 class ImportOut(serializers.Serializer[Any]):
-    """What an import did."""
+    """The numbers of downtimes that an import changed, or left out."""
 
     added = serializers.IntegerField(help_text="Downtimes that are new.")
     changed = serializers.IntegerField(help_text="Downtimes whose announcement has changed.")

@@ -77,7 +77,7 @@ class SegmentOut(serializers.Serializer[object]):
 
 
 class UserUseOut(serializers.Serializer[object]):
-    """What one user used."""
+    """The core hours that one user used of a group's share."""
 
     user = serializers.CharField()
     core_hours = serializers.FloatField(help_text="Wall-clock time × processors of jobs that ended, in hours.")

@@ -60,7 +60,7 @@ class NextDay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastDay:
-    """What jobs of a group did on the last day."""
+    """The jobs of a group that came and ended on the last day."""
 
     started: float = 0.0
     run_s: float = _RUN_S

@@ -82,7 +82,7 @@ def last_runs(place: ComputingElement | Queue, *, by: User, vo_ids: Collection[i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedQueue:
-    """What the directors last decided about one queue."""
+    """The last decision of the directors about one queue."""
 
     #: Jobs that fit there and for which no pilot was on its way.
     wanted: int
@@ -95,7 +95,7 @@ class DecidedQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directing:
-    """What the directors know and have decided about some computing elements."""
+    """Health and last decisions of the directors, for some computing elements."""
 
     #: Time of the last cycle; None: there was none.
     ran_at: datetime | None

@@ -20,7 +20,7 @@ from wms.kernel.counters import EMPTY_ANSWERS, INDEX_AGE_SECONDS, MATCH_SECONDS,
 from wms.kernel.memo import CachedLookups
 
 #: Searches of a request while the configuration changes again and again.
-NEW_CONFIGURATIONS = 10
+MAX_SEARCHES = 10
 
 
 def match(
@@ -117,7 +117,7 @@ def _search(
         leaves_out_full: whether limits that were recently found full are assumed to be full.
         begin, up_to: as of ``_leases``.
     """
-    for _ in range(NEW_CONFIGURATIONS):
+    for _ in range(MAX_SEARCHES):
         search = begin(snapshot, now=now)
         if leaves_out_full:
             search.leave_out_full()

@@ -155,7 +155,7 @@ IMPORT: Final = "GOCDB import"
 
 @dataclass(slots=True, kw_only=True)
 class ImportResult:
-    """What an import did, in numbers of downtimes."""
+    """The result of an import, in numbers of downtimes."""
 
     added: int = 0
     changed: int = 0

@@ -92,7 +92,7 @@ class VOShareRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserUseRow:
-    """What one user used of the share of a group; core hours as text."""
+    """One user's use of the share of a group; core hours as text."""
 
     group: str
     user: str
