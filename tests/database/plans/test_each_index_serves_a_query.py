@@ -131,7 +131,8 @@ def shares_of_changed_groups(filled: Filled) -> object:
 
 def claimed(filled: Filled) -> object:
     """Claim a job of an empty level: first it is asked whether the configuration has changed."""
-    place = Claimant(pilot_id=filled.pilot.pk, request_id=uuid4(), site_id=None, ce_id=None, queue_id=None)
+    living = Pilot.objects.filter(ended_at=None, revoked_at=None, drained_at=None, black_hole=None, vo=filled.vo)
+    place = Claimant(pilot_id=living[:1].get().pk, request_id=uuid4(), site_id=None, ce_id=None, queue_id=None)
     return claim(
         place,
         ordinal=0,
