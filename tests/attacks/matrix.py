@@ -95,6 +95,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:people-membership": MANAGERS | OTHER_MANAGER,  # a group of another VO is refused by a sentence
         "GET portal:changes": MANAGERS | OTHER_MANAGER,  # those of the caller's VOs
         "GET portal:changes-csv": MANAGERS | OTHER_MANAGER,
+        "GET portal:change-revert": MANAGERS,
+        "POST portal:change-revert": MANAGERS,
         "POST portal:person-admit": MANAGERS,  # to a group of the VO
         "POST portal:person-refuse": MANAGERS | OTHER_MANAGER,  # as the provider is for people of all VOs
         "GET mfa_authenticate": PEOPLE,  # who is logged in is led to the first page, everybody else to the log-in
@@ -253,6 +255,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "DELETE limit": MANAGERS,
         "GET leases": MANAGERS | OTHER_MANAGER,  # of jobs of the caller's VOs
         "GET history": MANAGERS | OTHER_MANAGER,  # of the caller's VOs
+        "POST history-revert": MANAGERS,
         "GET configuration": MANAGERS | OTHER_MANAGER,  # of the caller's VOs
         "POST configuration-preview": MANAGERS | OTHER_MANAGER,
         "POST configuration-apply": NOBODY,  # without the version of the comparison by the caller
@@ -392,6 +395,7 @@ OF_ADMINISTRATION: Final = frozenset(
         "POST configuration-apply",
         "POST ce-ask-again",
         "POST black-hole-lift",
+        "POST history-revert",
     }
 )
 #: With the scope `submit`, of one's own jobs only.

@@ -108,6 +108,7 @@ def make_scene(provider: ScriptedProvider) -> Scene:
             "portal:ce name": sample.site.name,
             "portal:ce-queue name": sample.site.name,
             "portal:vo-pause name": sample.vo.name,
+            "portal:change-revert pk": sample.change.pk,
             "portal:site-tokens name": sample.site.name,
             "portal:site-token-revoke name": sample.site.name,
             "portal:site-token-revoke pk": sample.site_token_id,
@@ -383,4 +384,5 @@ def _objects_of(rows: RowsOfVO) -> SampleData:
         downtime=factories.make_downtime(rows.site, begins_at=IN_TEN_YEARS),
         black_hole=rows.black_hole,
         site_token_id=rows.site_token.pk,
+        change=rows.change,
     )

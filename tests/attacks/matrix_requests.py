@@ -224,6 +224,7 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
         },
         "portal:site-expression": {"requirements": "CurMatches < 5"},
         "portal:site-limits": {"limit": "", "running": "50"},
+        "portal:change-revert": {"reason": "by mistake"},
         "portal:pilots-actions": {
             "action": "drain",
             "ids": [str(scene.sample.pilot.pk)],

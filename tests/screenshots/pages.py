@@ -134,6 +134,7 @@ PAGES: Final = (
     Page(name="people-of-vos", address="/people/", reader=Reader.OPERATOR),
     Page(name="person", address="/people/{user}/", reader=Reader.OPERATOR),
     Page(name="changes", address="/changes/", reader=Reader.OPERATOR),
+    Page(name="revert", address="/changes/{change}/revert/", reader=Reader.OPERATOR),
     Page(name="admin", address="/admin/", reader=Reader.OPERATOR),
     Page(name="admin-jobs", address="/admin/jobs/job/", reader=Reader.OPERATOR),
     Page(name="admin-sites", address="/admin/resources/site/", reader=Reader.OPERATOR),

@@ -37,7 +37,7 @@ from tests.factories import (
     make_vo,
 )
 from tests.screenshots.pages import ISSUER, Reader
-from wms.accounts.models import Group, User
+from wms.accounts.models import ConfigurationChange, Group, User
 from wms.accounts.services import invite
 from wms.jobs.domain.accounting import Width
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
@@ -132,6 +132,7 @@ def make_sample() -> Sample:
             "vo": vo.pk,
             "group": group.pk,
             "user": alice.pk,
+            "change": ConfigurationChange.objects.filter(row_type="accounts.group").order_by("-pk")[0].pk,
         },
         cookies={reader: _session(user) for reader, user in people.items()},
     )

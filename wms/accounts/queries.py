@@ -194,6 +194,10 @@ class HistoryEntry:
     target: str
     #: Such as "priority: 1000 → 6000".
     changes: Sequence[str]
+    #: Type of the row, whether it was added, changed or deleted, and the changes by field, as the reader sees them.
+    row_type: str
+    what: object
+    changed: object
 
 
 def history_of(row: Model, *, user: User, most: int | None = None, is_whole: bool = False) -> list[HistoryEntry]:
@@ -330,6 +334,9 @@ def history_entry(event: ConfigurationChange, *, vos: Collection[str] | None) ->
         kind=event.kind,
         target=event.target,
         changes=[*what, *_lines({**facts, **(changed if isinstance(changed, Mapping) else {})})],
+        row_type=event.row_type,
+        what=event.facts.get("what"),
+        changed=changed,
     )
 
 

@@ -110,6 +110,7 @@ urlpatterns: list[URLPattern] = [
     path("leases/table.csv", leases.leases_csv, name="leases-csv"),
     path("changes/", changes.changes_page, name="changes"),
     path("changes/table.csv", changes.changes_csv, name="changes-csv"),
+    path("changes/<int:pk>/revert/", changes.revert_change, name="change-revert"),
     path("operations/", operations.operations, name="operations"),
     path("operations/ask-again/", operations.ask_again, name="operations-ask-again"),
     path("operations/pause/", pauses.pause_all, name="pause-all"),

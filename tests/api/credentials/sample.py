@@ -24,11 +24,13 @@ from resources.models import Downtime, Queue, Site, SiteToken, StorageElement
 from resources.services.site_tokens import issue_site_token
 from taskqueues.models import Limit
 from tests import factories
-from wms.accounts.domain import TokenScope
-from wms.accounts.models import VO, Group, User
+from wms.accounts.domain import SecurityEventKind, TokenScope
+from wms.accounts.models import VO, ConfigurationChange, Group, User
+from wms.accounts.security_log import record
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import sandboxes
+from wms.kernel.names import change_in_words
 from wms.kernel.tokens import PREFIXES, TokenKind
 
 #: In what only Alice, and her pilot, may read.
@@ -63,6 +65,8 @@ class SampleData:
     downtime: Downtime
     black_hole: BlackHole
     site_token_id: int
+    #: Of the share of her group.
+    change: ConfigurationChange
 
     def arguments(self) -> Mapping[str, object]:
         """Return the arguments of addresses; all of them are Alice's."""
@@ -86,6 +90,7 @@ class SampleData:
             "username": self.alice.username,
             "vo-pause name": self.vo.name,
             "limit pk": self.limit.pk,
+            "history-revert pk": self.change.pk,
             "downtime pk": self.downtime.pk,
             "black-hole-lift pk": self.black_hole.pk,
             "site": self.site.name,
@@ -144,6 +149,7 @@ class SampleData:
             "configuration-apply": {"file": "groups: []", "version": "0" * 64},
             "limits": {"vo": self.vo.name, "job_type": "User", "running": 5},
             "limit": {"cpu_s_per_day": 10**9 + 1},
+            "history-revert": {"reason": "by mistake"},
             "site-tokens": {"purpose": "register"},
             "downtimes": {
                 "site": self.site.name, "begins_at": "2036-01-02T08:00:00Z", "ends_at": "2036-01-02T12:00:00Z",
@@ -200,7 +206,14 @@ def make_sample() -> SampleData:
         vo=vo, group=group, alice=alice, site=site, queue=queue, storage_element=element, pilot=pilot, job=job,
         match=match, sandbox=reference, alice_token_id=alice.api_tokens.get().pk, limit=limit,
         downtime=downtime, black_hole=factories.make_black_hole(site=site), site_token_id=_site_token_of(site).pk,
+        change=_change_of_share(group),
     )  # fmt: skip
+
+
+def _change_of_share(group: Group) -> ConfigurationChange:
+    changes = {"priority": change_in_words(group.priority + 1, group.priority)}
+    record(SecurityEventKind.CONFIGURATION_CHANGED, target=f"group {group}", row=group, what="changed", changes=changes)
+    return ConfigurationChange.objects.get(row_type="accounts.group")
 
 
 def _site_token_of(site: Site) -> SiteToken:

@@ -215,10 +215,15 @@ def test_the_history_says_who_changed_what(wms: Wms) -> None:
     wms("admin", "priority", "lhcb_user", "9000", "--because", "a campaign")
     wms("admin", "ban", "lhcb.org", "--because", "storage is moved")
     banned, changed = (line.split("\t")[1:] for line in wms("admin", "history", "--who", "mallory"))
-    assert banned == ["mallory", "site lhcb.org", "state active → banned; reason storage is moved"]
+    assert banned[:-1] == ["mallory", "site lhcb.org", "state active → banned; reason storage is moved"]
     assert changed[:2] == ["mallory", "group lhcb_user"]
     assert set(changed[2].split("; ")) == {"priority 1000 → 9000", "reason a campaign", "share 25 % → 75 %"}
     assert len(wms("admin", "history", "--target", "group lhcb_user")) == 1
+    said = "Change {} of the site lhcb.org is reverted: state: banned → active."
+    tried = wms("admin", "revert", banned[-1], "--dry-run")
+    assert tried == [f"Nothing was changed. With the change: {said.format(banned[-1])}"]
+    assert wms("admin", "revert", banned[-1]) == [said.format(banned[-1])]
+    assert "has changed since" in wms("admin", "revert", banned[-1], code=1)
 
 
 def test_a_computing_element_is_contacted_again_and_a_black_hole_lifted(wms: Wms, own: RowsOfVO) -> None:

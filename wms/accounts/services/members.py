@@ -51,8 +51,15 @@ def put_into_group(group: Group, username: str, *, by: User, now: datetime, reas
 
 
 @transaction_required
-def remove_from_group(group: Group, username: str, *, by: User, now: datetime) -> None:
+def remove_from_group(group: Group, username: str, *, by: User, now: datetime, reason: str = "") -> None:
     """End the membership of a user in *group*, and withdraw an open invitation of the name.
+
+    Args:
+        group: of a VO that *by* manages.
+        username: exact name.
+        by: the acting user.
+        now: the time of the change.
+        reason: for the history of the group; may be empty.
 
     Raises:
         NotFoundError: the name is neither a member's nor invited.
@@ -63,7 +70,7 @@ def remove_from_group(group: Group, username: str, *, by: User, now: datetime) -
         raise NotFoundError(f"{username} is neither a member of the group {group} nor invited to it.")
     if membership is not None:
         membership.delete()
-        record_member(group, f"-{membership.user}", by=by)
+        record_member(group, f"-{membership.user}", by=by, reason=reason)
     if invitation is not None:
         withdraw(invitation)
 

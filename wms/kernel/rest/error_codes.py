@@ -201,6 +201,10 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         "request_timeout": ("the body did not arrive in time", "send it again"),
     },
     HTTPStatus.CONFLICT: {
+        "cannot_revert": (
+            "the change is of a kind without a revert, its row is gone, or the value has changed since",
+            "change the value back by the call that sets it",
+        ),
         "confirmation_needed": (
             "the change would stop jobs, and nothing was changed",
             "send the sentences of `errors.confirmed` that are meant as `confirmed`",

@@ -13,7 +13,9 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from taskqueues.services import reverts
 from wms.accounts.models import User
+from wms.accounts.queries import HistoryEntry
 from wms.kernel import time_texts
 from wms.portal.pages import NAVIGATION, Header, header_of
 from wms.portal.presentation.columns import Cell, CellKind
@@ -69,6 +71,12 @@ def figure_rows(rows: Sequence[Sequence[str]]) -> SafeString:
 def status(name: str) -> SafeString:
     """Return the badge of a job's status: an icon and the status as text."""
     return format_html('<span class="badge {}">{}{}</span>', badge_of(name), icon(icon_of(name)), name)
+
+
+@register.filter
+def has_revert(entry: HistoryEntry) -> bool:
+    """Return whether a change is of a kind that can be reverted."""
+    return reverts.has_revert(row_type=entry.row_type, what=entry.what, changes=entry.changed)
 
 
 @register.simple_tag

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Final, TypeAlias
 from urllib.parse import urlencode
 
+from allauth.account.internal.flows.reauthentication import get_reauthentication_flows
 from allauth.account.internal.stagekit import clear_login, get_pending_stage
 from allauth.account.utils import perform_login
 from allauth.mfa.base.views import AuthenticateView
@@ -18,15 +19,18 @@ from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, resolve_url
+from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_http_methods
 
 from wms.accounts import services
 from wms.accounts.models import User
 from wms.accounts.oidc.configuration import providers
-from wms.accounts.services.second_factors import must_log_in_again, note_log_in_by_password
+from wms.accounts.services.second_factors import is_fresh, last_log_in, must_log_in_again, note_log_in_by_password
 from wms.kernel.clock import current_time
+from wms.kernel.time_texts import duration
 from wms.portal.forms.log_in import LogInForm
+from wms.portal.pages import signed_in
 
 _View: TypeAlias = Callable[..., HttpResponseBase]
 
@@ -120,6 +124,18 @@ def after_recent_log_in(view: _View) -> _View:
         return view(request, *args, **kwargs)
 
     return guarded
+
+
+def to_fresh_log_in(request: HttpRequest, *, back: str) -> HttpResponse | None:
+    """Return a redirect to log in again, and from there to *back*; None: the log-in is fresh (WMS_FRESH_LOG_IN_S)."""
+    user = signed_in(request)
+    if is_fresh(last_log_in(request, user), now=current_time()):
+        return None
+    age = duration(settings.WMS_FRESH_LOG_IN_S)
+    can_repeat = bool(get_reauthentication_flows(user))
+    first = "confirm that it is you" if can_repeat else "log out and log in"
+    messages.warning(request, f"Nothing was changed: this needs a log-in of the last {age}; {first}, and repeat it.")
+    return redirect(f"{reverse('account_reauthenticate')}?{urlencode({'next': back})}" if can_repeat else back)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

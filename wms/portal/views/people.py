@@ -7,8 +7,6 @@ from http import HTTPStatus
 from typing import Final, TypeAlias
 from urllib.parse import urlencode
 
-from allauth.account.internal.flows.reauthentication import get_reauthentication_flows
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
@@ -24,15 +22,14 @@ from wms.accounts.oidc.configuration import providers
 from wms.accounts.queries import groups_managed_by, history_of_person, managed_vos_of, people_seen_by
 from wms.accounts.services import people as waiting_people
 from wms.accounts.services.members import MAX_REASON_LENGTH, put_into_group, remove_from_group, require_changeable
-from wms.accounts.services.second_factors import is_fresh, last_log_in
 from wms.jobs.queries.people import PastUsage, past_usage, present_jobs
 from wms.jobs.services.suspensions import restore, suspend
 from wms.kernel.clock import current_time
 from wms.kernel.errors import ForbiddenError, WmsError
-from wms.kernel.time_texts import duration
 from wms.portal.forms.people import PERIODS, MembershipForm, PeopleForm, PersonSuspensionForm
 from wms.portal.pages import ROWS_PER_PAGE, filters_in, manager_of, show, signed_in
 from wms.portal.presentation.people import hours, person_row
+from wms.portal.views.log_in import to_fresh_log_in
 
 _View: TypeAlias = Callable[..., HttpResponseBase]
 #: Newest entries of the history on the page of a person.
@@ -44,20 +41,9 @@ def _after_fresh_log_in(view: _View) -> _View:
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        user = signed_in(request)
-        if is_fresh(last_log_in(request, user), now=current_time()):
-            return view(request, *args, **kwargs)
-        age = duration(settings.WMS_FRESH_LOG_IN_S)
         pk = kwargs.get("pk")
         back = reverse("portal:people") if pk is None else reverse("portal:person", args=[pk])
-        can_repeat = bool(get_reauthentication_flows(user))
-        first = "confirm that it is you" if can_repeat else "log out and log in"
-        messages.warning(
-            request, f"Nothing was changed: this needs a log-in of the last {age}; {first}, and repeat it."
-        )
-        if can_repeat:
-            return redirect(f"{reverse('account_reauthenticate')}?{urlencode({'next': back})}")
-        return redirect(back)
+        return to_fresh_log_in(request, back=back) or view(request, *args, **kwargs)
 
     return guarded
 
