@@ -4,14 +4,16 @@ from datetime import timedelta
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from matching.queries.pilot_efficiency import GROUP_BY, Efficiency, efficiency, pilots_seen_by, total_of
+from pilots.filters import PilotFilterSet
+from pilots.models import Pilot
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.kernel.clock import current_time
-from wms.kernel.rest import GroupBy, StrictSerializer, error_responses
+from wms.kernel.rest import GroupBy, StrictSerializer, checked_filters, error_responses
 from wms.kernel.rest.audience import Audience
 
 #: Default and maximum of the period, in hours.
@@ -19,7 +21,9 @@ DEFAULT_HOURS, MAX_HOURS = 24, 24 * 31
 
 
 class PilotSummaryIn(StrictSerializer):
-    """Query string of GET /api/v1/pilots/summary/."""
+    """Query string of GET /api/v1/pilots/summary/, beside the filters."""
+
+    known_elsewhere = frozenset(PilotFilterSet.base_filters)
 
     group_by = GroupBy(tuple(GROUP_BY), counted="Pilots", default_name="site")
     hours = serializers.IntegerField(
@@ -68,23 +72,27 @@ class PilotSummaryOut(serializers.Serializer[object]):
     total = PilotTallyOut(help_text="The sums of all rows, without values.")
 
 
-class PilotSummaryView(APIView):
+class PilotSummaryView(GenericAPIView[Pilot]):
     """The efficiency of pilots, for managers and operators."""
 
     permission_classes = (IsManager,)
+    filterset_class = PilotFilterSet
 
     @extend_schema(
         operation_id="pilots_summary",
         summary="Count pilots and their efficiency, by site, CE, queue or VO",
         tags=[Audience.MANAGERS],
         parameters=[PilotSummaryIn],
+        filters=True,
         responses={200: PilotSummaryOut, **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:
-        """Count the pilots of the VOs that the caller manages; for an operator all."""
+        """Count the pilots of the VOs that the caller manages, for an operator all; the filters of the list apply."""
         query = PilotSummaryIn.checked(request.query_params)
         group_by = query.get("group_by", ("site",))
         since = current_time() - timedelta(hours=query.get("hours", DEFAULT_HOURS))
-        results = efficiency(pilots_seen_by(user_of(request)), group_by=group_by, since=since)
+        pilots = pilots_seen_by(user_of(request))
+        filters = checked_filters(PilotFilterSet, request.query_params, pilots, also=[*PilotSummaryIn().fields])
+        results = efficiency(filters.qs, group_by=group_by, since=since)
         values = {"since": since, "group_by": group_by, "results": results, "total": total_of(results)}
         return Response(PilotSummaryOut(values).data)

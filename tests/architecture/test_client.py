@@ -6,6 +6,7 @@ from typing import Final
 
 from pilots.domain.pilot import PilotStatus
 from wms.client.commands.completion import VALUES
+from wms.jobs.domain.accounting import ReportKey
 from wms.jobs.domain.lifecycle import JobStatus
 
 PRODUCT: Final = Path(__file__).resolve().parents[2] / "wms"
@@ -15,6 +16,7 @@ def test_the_statuses_that_shells_complete_are_those_of_the_server() -> None:
     assert {name: set(values) for name, values in VALUES.items()} == {
         "filter_status": set(JobStatus),
         "status": set(PilotStatus),
+        "by": set(ReportKey),
     }
 
 

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from .errors import Exit
 
@@ -81,6 +81,13 @@ ALIASES: Mapping[str, str] = {
 
 class CommandParser(ArgumentParser):
     """A parser whose errors are one sentence that suggests the nearest option or command."""
+
+    def parse_known_args(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - of many forms
+        """Return what was found; what is unknown behind an action is refused with the options of the action."""
+        found, unknown = super().parse_known_args(*arguments, **named)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         """End the process with WRONG_USAGE."""

@@ -148,6 +148,17 @@ def test_a_manager_sees_the_pilots_of_the_own_vo_and_an_operator_all(sample: Sam
     assert (olga["submitted"], olga["jobs"]) == (2, 1)
 
 
+def test_the_filters_of_the_list_apply(sample: SampleData, client_of: Clients) -> None:
+    far = make_queue(name="far", ce=make_ce(name="ce.ral.uk", site=make_site(name="LCG.RAL.uk")))
+    for queue, status in ((sample.queue, PilotStatus.RUNNING), (far, PilotStatus.RUNNING), (far, PilotStatus.DONE)):
+        sent(sample.vo, queue, status)
+    client = client_of(sample.mallory)
+    for query in ({"site": "LCG.RAL.uk"}, {"ce": "ce.ral.uk"}, {"queue": "far"}):
+        assert [row["submitted"] for row in summary_rows(client, **query)] == [2]
+    assert [row["submitted"] for row in summary_rows(client, site="LCG.RAL.uk", status="Running")] == [1]
+    assert summary_rows(client, host="elsewhere") == []
+
+
 def test_users_and_pilots_are_refused(sample: SampleData, client_of: Clients) -> None:
     for who in (sample.alice, sample.charlie, sample.pilot):
         assert client_of(who).get("/api/v1/pilots/summary/").status_code == 403
@@ -163,6 +174,8 @@ def test_users_and_pilots_are_refused(sample: SampleData, client_of: Clients) ->
         ({"hours": "745"}, "hours"),
         ({"hours": "day"}, "hours"),
         ({"our": "1"}, "our"),
+        ({"status": "running"}, "status"),
+        ({"site": ""}, "site"),
     ],
 )
 def test_invalid_queries_are_refused(sample: SampleData, client_of: Clients, query: dict[str, str], field: str) -> None:

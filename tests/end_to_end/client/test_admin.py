@@ -202,6 +202,18 @@ def test_pilots_are_drained_and_killed(wms: Wms, own: RowsOfVO) -> None:
     assert pilot.revoked_at is not None
 
 
+def test_pilots_are_listed_and_summed_up_by_the_same_filters(wms: Wms, own: RowsOfVO) -> None:
+    (line,) = wms("admin", "pilots", "list", "--site", "lhcb.org")
+    assert line.split("\t")[0] == str(own.pilot.pk)
+    assert wms("admin", "pilots", "list", "--host", "elsewhere") == []
+    for listing in (("pilots",), ("admin", "pilots", "list")):
+        of_ce, total = wms(*listing, "--summary", "--site", "lhcb.org")
+        assert of_ce.split("\t")[:3] == ["lhcb.org", "ce.lhcb.org", "1"]
+        assert total.split("\t")[2] == "1"
+        assert wms(*listing, "--summary", "--host", "elsewhere") == []
+    assert "are of a list" in wms("admin", "pilots", "drain", "--site", "lhcb.org", "--summary", code=2)
+
+
 def test_who_ran_on_a_host_is_found(wms: Wms, own: RowsOfVO) -> None:
     Pilot.objects.filter(pk=own.pilot.pk).update(host_name="node1")
     (lease,) = wms("admin", "leases", "--host", "node1", "--since", "2d")

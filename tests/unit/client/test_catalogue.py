@@ -42,6 +42,10 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["qqqqqq"], 'wms: there is no command "qqqqqq". `wms --help` lists the commands.'),
         ([], "wms: name a command. `wms --help` lists the commands."),
         (
+            ["admin", "ce", "--jsn"],
+            "wms admin ce: there is no option --jsn. Do you mean --json? `wms admin ce --help` shows the arguments.",
+        ),
+        (
             ["list", "--stats", "x"],
             "wms list: there is no option --stats. Do you mean --status? `wms list --help` shows the arguments.",
         ),

@@ -56,33 +56,27 @@ _BLACK_HOLES = (
 
 # ---- Pilots ----------------------------------------------------------------------------------------------------------
 
-_FILTERS = {
-    "status": "in this status",
-    "site": "of this site",
-    "ce": "of this computing element",
-    "queue": "of this batch queue",
-    "host": "on this host",
-}
+_LIST = resources.COMMANDS["pilots"]
 
 
 def _configure_pilots(parser: ArgumentParser) -> None:
     about = "drain: they get no further jobs; kill: they end now, and their jobs wait again; list: as `wms pilots`"
     parser.add_argument("do", choices=("list", "drain", "kill"), metavar="list|drain|kill", help=about)
     parser.add_argument("pilots", nargs="*", type=job_id, metavar="PILOT", help="ids of pilots; or filters")
-    for name, about in _FILTERS.items():
-        parser.add_argument(f"--{name}", metavar=name.upper(), help=about)
+    _LIST.configure(parser)
     add_reason(parser, required=False)
-    add_limit(parser, what="pilots of a list")
 
 
 def _pilots(options: Namespace, session: CommandSession) -> CommandOutput:
     if options.do == "list":
         if options.pilots or options.because is not None:
             raise WrongUsageError("A list takes filters such as --site; leave out the ids and --because.")
-        return resources.COMMANDS["pilots"].run(options, session)
+        return _LIST.run(options, session)
+    if options.summary or options.hours is not None:
+        raise WrongUsageError("--summary and --hours are of a list; leave them out.")
     if options.because is None:
         raise WrongUsageError("Give the reason by --because: the history keeps it.")
-    filters = {name: getattr(options, name) for name in _FILTERS if getattr(options, name) is not None}
+    filters = {name: getattr(options, name) for name in resources.PILOT_FILTERS if getattr(options, name) is not None}
     if bool(options.pilots) == bool(filters):
         raise WrongUsageError("Name pilots by ids or by filters such as --site; `wms pilots` lists them.")
     chosen: dict[str, object] = {"ids": options.pilots} if options.pilots else {"filter": filters}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import quote, urlsplit
 
 from ..connection import Record
@@ -206,23 +206,29 @@ def _every_pool(session: CommandSession, query: dict[str, str]) -> Iterator[Reco
         page = session.server.get(f"{path}?{urlsplit(str(page['next'])).query}", expects="submit_pools")
 
 
+#: {filter of pilots: what it means}.
+PILOT_FILTERS = {
+    "status": "in this status",
+    "site": "of this site",
+    "ce": "of this computing element",
+    "queue": "of this batch queue",
+    "host": "on this host",
+}
+
+
 def _configure_pilots(parser: ArgumentParser) -> None:
-    for name, about in (("status", "in this status"), ("site", "of this site"), ("ce", "of this computing element")):
+    for name, about in PILOT_FILTERS.items():
         parser.add_argument(f"--{name}", metavar=name.upper(), help=about)
-    parser.add_argument("--queue", metavar="QUEUE", help="of this batch queue")
-    parser.add_argument("--host", metavar="HOST", help="on this host")
     add_limit(parser, what="pilots")
     parser.add_argument("--summary", action="store_true", help="sum up the pilots of a time by site and CE; managers")
     parser.add_argument("--hours", type=whole_number, metavar="N", help="submitted in the last N hours; default 24")
 
 
 def _pilots(options: Namespace, session: CommandSession) -> CommandOutput:
-    given = {name: getattr(options, name) for name in ("status", "site", "ce", "queue", "host")}
+    given = {name: getattr(options, name) for name in PILOT_FILTERS}
     query = {name: value for name, value in given.items() if value is not None}
     if options.summary:
-        if query:
-            raise WrongUsageError("--summary is of all pilots that you may see; leave the filters out.")
-        return _summary(options, session)
+        return _summary(options, session, filters=query)
     if options.hours is not None:
         raise WrongUsageError("--hours is the time of --summary; give both.")
     found, notes = rows_within(session, "pilots/", query=query, limit=options.limit)
@@ -232,8 +238,8 @@ def _pilots(options: Namespace, session: CommandSession) -> CommandOutput:
     return CommandOutput(found, [Table(_PILOTS, rows, empty=empty), *notes])
 
 
-def _summary(options: Namespace, session: CommandSession) -> CommandOutput:
-    query = {"group_by": "site,ce", **({} if options.hours is None else {"hours": str(options.hours)})}
+def _summary(options: Namespace, session: CommandSession, *, filters: Mapping[str, str]) -> CommandOutput:
+    query = {"group_by": "site,ce", **filters, **({} if options.hours is None else {"hours": str(options.hours)})}
     summary = session.server.get(f"{API_V1}pilots/summary/", query=query, expects="total")
     counts = ("submitted", "waiting", "stalled", "running", "done", "aborted", "failed", "lost", "jobs")
     rows = [
@@ -243,7 +249,7 @@ def _summary(options: Namespace, session: CommandSession) -> CommandOutput:
     if rows:
         total = summary["total"]
         rows.append(["total", "", *(total[name] for name in counts), _percent(total["efficiency"])])
-    empty = "No pilot of your VOs was submitted in this time."
+    empty = "No pilot of your VOs that matches was submitted in this time."
     note = Note("EFFICIENCY: the part that got a job, of the pilots that have ended or got one.")
     return CommandOutput(summary, [Table(_SUMMARY, rows, empty=empty), *([note] if rows else [])])
 
