@@ -72,6 +72,7 @@ _ADMINISTRATION: Final[Mapping[str, str]] = MappingProxyType(
         "admin-leases": "matching/match/",
         "admin-groups": "accounts/group/",
         "admin-users": "accounts/user/",
+        "admin-efficiency": "matching/pilotefficiency/",
     }
 )
 #: The same, of pages after a button was pressed: {name: (address, selector of the button)}.
@@ -154,6 +155,7 @@ PAGES: Final = (
         for reader, of in ((Reader.OPERATOR, ""), (Reader.MANAGER, "-manager"))
     ),
     Page(name="admin-events", address="/admin/accounts/securityevent/", reader=Reader.OPERATOR),
+    Page(name="admin-tokens", address="/admin/accounts/apitoken/", reader=Reader.OPERATOR),
     Page(name="admin-directors", address="/admin/pilots/director/", reader=Reader.OPERATOR),
     Page(name="admin-delete", address="/admin/taskqueues/limit/{limit}/delete/", reader=Reader.OPERATOR),
     Page(name="api", address="/api/v1/docs/", ready="#operations-Users-jobs_list"),

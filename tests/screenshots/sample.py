@@ -75,7 +75,9 @@ def make_sample() -> Sample:
         Liveness.objects.create(name=part, reported_at=now + timedelta(days=1))
     vo = make_vo(name="lhcb")
     group, production = make_group(name="lhcb_user", vo=vo), make_group(name="lhcb_prod", vo=vo, shares_jobs=True)
-    alice = make_user(username=Reader.PHYSICIST, groups=[group, production], default_group=group)
+    alice = make_user(
+        username=Reader.PHYSICIST, groups=[group, production], default_group=group, dns=["/DC=org/DC=example/CN=Alice"]
+    )
     User.objects.filter(pk=alice.pk).update(email="alice@example.org", first_name="Alice", last_name="Liddell")
     olga = make_user(username=Reader.OPERATOR, operator=True, superuser=True, staff=True, manages=[vo])
     mona = make_user(username=Reader.MANAGER, staff=True, manages=[vo])

@@ -63,6 +63,8 @@ class DNInline(VOLevelInline[UserDN]):
     """The distinguished names of a user's certificates; for operators, as a certificate gives access to the account."""
 
     model = UserDN
+    # In capitals "DNs" would be read as the DNS.
+    verbose_name_plural = "distinguished names"
 
 
 class MembershipInline(VOLevelInline[Membership]):

@@ -102,7 +102,7 @@ class UserByNameField(forms.ModelChoiceField):  # type: ignore[type-arg]  # at r
         super().__init__(
             users,
             to_field_name="username",
-            widget=forms.TextInput(attrs={"autocomplete": "off", "size": 30}),
+            widget=forms.TextInput(attrs={"autocomplete": "off", "size": 30, "aria-label": "User name"}),
             label="User name",
             error_messages={"invalid_choice": invalid},
         )

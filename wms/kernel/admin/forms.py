@@ -105,6 +105,11 @@ def label_of(column: Column) -> str:
     return words[:1].upper() + words[1:]
 
 
+def labels_of(model: type[Model]) -> Mapping[str, str]:
+    """Return {column: its label}: forms label only the fields that can be changed."""
+    return {column.name: label_of(column) for column in (*model._meta.fields, *model._meta.many_to_many)}
+
+
 class ConstraintsInWords(GenericModelForm[Model]):
     """A form that explains a violated constraint, where Django would show the constraint's name."""
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from django import forms
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
@@ -23,7 +24,7 @@ from django.utils.text import capfirst
 
 from wms.kernel.admin.actions import OF_ROW
 from wms.kernel.admin.confirmation import ConfirmedForm
-from wms.kernel.admin.forms import ConstraintsInWords, changes_of
+from wms.kernel.admin.forms import Column, ConstraintsInWords, changes_of, label_of, labels_of
 from wms.kernel.admin.rights import FieldsByRights, SeenRelatedFilter, What
 
 M = TypeVar("M", bound=Model)
@@ -71,6 +72,11 @@ class CappedPaginator(Paginator):  # type: ignore[type-arg]  # at run time it ta
         rows = self.object_list
         return rows.order_by()[: self.MOST].count() if isinstance(rows, QuerySet) else len(rows)
 
+    @property
+    def count_in_words(self) -> str:
+        """Return the number of rows, as far as it is known."""
+        return f"{self.MOST:,} or more" if self.count >= self.MOST else f"{self.count:,}"
+
 
 class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
     """Base of every page of a model."""
@@ -96,7 +102,8 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         change: bool = False,
         **kwargs: object,
     ) -> "type[ModelForm[M]]":
-        """Return the form, with sentences for constraints."""
+        """Return the form, with sentences for constraints, and labels with units of what is only shown, too."""
+        kwargs.setdefault("labels", labels_of(self.model))
         form = super().get_form(request, obj, change=change, **kwargs)
         return type(form.__name__, (ConstraintsInWords, form), {"constraint_words": self.constraint_words})
 
@@ -314,6 +321,13 @@ class RowLevelInline(FieldsByRights, GenericTabularInline[M]):
     """Base of a table of rows on the page of another row; the rights of the page are checked first."""
 
     extra = 0
+
+    def formfield_for_dbfield(self, db_field: Column, request: HttpRequest, **kwargs: object) -> forms.Field | None:
+        """Return the form field of a column; its label is the head of the column, which no program reads aloud."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None:
+            field.widget.attrs.setdefault("aria-label", label_of(db_field))
+        return field
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[M]:
         """Return the rows that the user sees."""
