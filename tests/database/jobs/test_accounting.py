@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import connection, transaction
 from django.db.models import Sum
 from pytest_django import Settings
@@ -65,6 +67,21 @@ def test_the_first_run_starts_the_accounting_without_past_jobs() -> None:
     state = queries.state()
     assert state is not None
     assert (state.began_at, state.runs, queries.runs()) == (NOON, 1, 1)
+
+
+@pytest.mark.parametrize("has_jobs", [False, True])
+def test_a_new_server_accounts_for_its_first_jobs_and_none_for_those_of_before(
+    has_jobs: bool,
+    settings: Settings,
+    tmp_path: Path,
+) -> None:
+    settings.WMS_ID_MARK_DIR = tmp_path
+    if has_jobs:
+        move(matched(), JobStatus.RUNNING, JobStatus.DONE)
+    call_command("migrate", "--keep-id-mark", verbosity=0)
+    move(matched(), JobStatus.RUNNING, JobStatus.DONE)
+    account(now=NOON)
+    assert totals() == ({} if has_jobs else {NOON: (1, 1, 0, 0)})
 
 
 def test_starts_and_ends_are_in_their_hour_day_and_week_once() -> None:

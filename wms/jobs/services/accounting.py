@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 
 from wms.jobs.domain.accounting import UnmatchedCount, Width
-from wms.jobs.models import Accounting, JobBucket, JobBucketPeriod, JobBucketSum
+from wms.jobs.models import Accounting, Job, JobBucket, JobBucketPeriod, JobBucketSum
 from wms.jobs.queries import changes
 from wms.jobs.queries.changes import Position
 from wms.jobs.sql.accounting import add_to_buckets, forget_other_server, sample_levels
@@ -38,6 +38,15 @@ def account(*, now: datetime, count_unmatched: CountUnmatched = lambda _now: ())
     # Before the transaction: some thousand batch queues are compared.
     unmatched = count_unmatched(now) if _is_sample_due(Accounting.objects.first(), now=now) else None
     return _account(now=now, unmatched=unmatched)
+
+
+def begin(*, now: datetime) -> None:
+    """Begin the accounting of a new server, so that the jobs of its first minute are in it, too.
+
+    A server with jobs is left to the first run of ``account``, before which nothing is accounted for.
+    """
+    if not Job.objects.exists():
+        account(now=now)
 
 
 @transaction.atomic(durable=True)

@@ -11,6 +11,8 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from msgspec import MsgspecError
 
+from wms.jobs.services import accounting
+from wms.kernel.clock import current_time
 from wms.kernel.database_version import record_version, refusal_of_database
 from wms.operations import id_marks
 
@@ -22,7 +24,7 @@ class Command(migrate.Command):
             "--keep-id-mark",
             action="store_true",
             help="then compare the database with the mark of its highest ids, as at each start; a restored one goes on "
-            "beyond it",
+            "beyond it, and an empty one begins its accounting",
         )
 
     def handle(self, *args: object, database: str, keep_id_mark: bool = False, **options: object) -> None:
@@ -39,6 +41,7 @@ class Command(migrate.Command):
                 record_version(applied=bool(after - before.keys()))
         if keep_id_mark:
             self._keep_id_mark()
+            accounting.begin(now=current_time())
 
     def _keep_id_mark(self) -> None:
         try:
