@@ -66,6 +66,8 @@ class Match(models.Model):
             models.Index(name="match_open", fields=["pilot"], condition=Q(ended_at__isnull=True)),
             # For the usage of groups: with the open ones, all leases of the last hour, day or week.
             models.Index(name="match_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)),
+            # For the lists of who ran where, the newest first: without it all leases of a period would be sorted.
+            models.Index(name="match_leased", fields=["leased_at"]),
         ]
 
     def __str__(self) -> str:

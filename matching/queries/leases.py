@@ -1,9 +1,10 @@
 """Leases of one job, of one pilot, and of a period."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
@@ -70,3 +71,30 @@ def leases_seen_by(user: User, *, since: datetime | None, until: datetime | None
         "leased_at", "ended_at", "end_reason", "job__owner__username", "job__group__name", "job__vo__name",
         "pilot__host_name", "queue__name", "queue__ce__name", "queue__ce__site__name",
     )  # fmt: skip
+
+
+def newest_of(
+    leases: QuerySet[Match], *, since: datetime | None, most: int, before: tuple[datetime, UUID] | None = None
+) -> Iterator[Match]:
+    """Yield the newest *most* of the leases, by the time of the match.
+
+    Those that were matched within the period are read by their index until there are enough. Only then those follow
+    that were open at its begin: their index is that of the ends.
+
+    Args:
+        leases: of ``leases_seen_by``, filtered.
+        since: begin of the period, as there.
+        most: of them at most.
+        before: time and id of the lease after which to go on.
+    """
+    if before is not None:
+        leased_at, pk = before
+        leases = leases.filter(Q(leased_at__lt=leased_at) | Q(pk__lt=pk), leased_at__lte=leased_at)
+    # Uses index: match_leased, match_open, match_ended
+    within = leases if since is None else leases.filter(leased_at__gte=since)
+    for part in (within, leases.none() if since is None else leases.filter(leased_at__lt=since)):
+        for lease in part.order_by("-leased_at", "-pk")[:most].iterator(chunk_size=1000):
+            yield lease
+            most -= 1
+        if most == 0:
+            return

@@ -162,6 +162,10 @@ def test_page_and_file_are_bounded_and_say_that_there_are_more(
     answer = manager.get("/leases/")
     assert [row.host for row in answer.context["rows"]] == ["node2"]
     assert b"there are more" in answer.content
+    older = manager.get(f"/leases/?{answer.context['older']}")
+    assert [row.host for row in older.context["rows"]] == ["node1"]
+    assert b"there are more" not in older.content
+    assert hosts(manager, before="nonsense", host="node2") == ["node2"]
     _, row, last = file_of(manager)
     assert (row[6], last) == ("node2", ["only the first 1 rows: there are more"])
     assert b"there are more" not in manager.get("/leases/?host=node1").content

@@ -16,7 +16,7 @@ from django.db import connection
 
 from matching.domain.black_holes import Host
 from matching.queries.explain.pilots import pilots_there
-from matching.queries.leases import leases_of
+from matching.queries.leases import leases_of, leases_seen_by, newest_of
 from matching.queries.node_failures import failing_hosts
 from matching.queries.restrictions import leased_jobs_at
 from matching.services import black_holes, lease_ends, leases
@@ -216,6 +216,7 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "content_since": page(operator, submitted_after=lambda _: (database_now() - timedelta(days=1)).isoformat()),
     # ---- Leases
     "match_open": lambda _: tell_drained_pilots(now=database_now()),
+    "match_leased": lambda filled: list(newest_of(leases_seen_by(filled.operator, since=None), since=None, most=201)),
     "match_ended": lambda _: failing_hosts(fast=timedelta(minutes=1), failures=10, now=database_now()),
     "matching_match_job_id_aeda778d": lambda filled: lease_ends._deaths_during([filled.job.pk]),
     "a_request_of_a_pilot_gets_its_leases_once": (

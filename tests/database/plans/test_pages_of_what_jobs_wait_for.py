@@ -53,6 +53,15 @@ def leases_on_host(filled: Filled) -> object:
     return rows
 
 
+def all_leases(filled: Filled) -> object:
+    """Return the rows of the page of leases, of a period that begins before all of them."""
+    client = Client()
+    client.force_login(filled.manager)
+    rows = client.get("/leases/?since=2000-01-01").context["rows"]
+    assert rows
+    return rows
+
+
 def in_admin(address: str) -> Callable[[Filled], object]:
     """Return the request of an operator for a list of the administration; braces stand for rows' keys and names."""
 
@@ -89,6 +98,7 @@ PAGES: Final[Mapping[str, tuple[Callable[[Filled], object], frozenset[str]]]] = 
         leases_on_host,
         frozenset({"pilot_latest_on_host", "a_request_of_a_pilot_gets_its_leases_once"}),
     ),
+    "leases of all hosts": (all_leases, frozenset({"match_leased"})),
     "jobs of a task queue": (jobs_of_task_queue, frozenset({"queued_job_oldest_of_its_kind", "jobs_job_pkey"})),
 }
 
