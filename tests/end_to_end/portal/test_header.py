@@ -50,6 +50,10 @@ def test_the_menu_is_opened_and_closed_by_keys(
     page.set_viewport_size({"width": 1280, "height": 900})
     expect(menu).to_be_visible()
     expect(button).to_be_hidden()
+    box = header.bounding_box()
+    assert box is not None
+    assert box["height"] <= ONE_LINE
+    expect(page.get_by_role("button", name="Log out")).to_be_in_viewport()
     context.close()
 
 
