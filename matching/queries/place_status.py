@@ -10,7 +10,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
 
 from matching.models import Match
-from matching.queries.site_status import ENDED_BY_ITSELF, MOST_RUNS, RECENT
+from matching.queries.site_status import ENDED_BY_ITSELF, RECENT
 from pilots.domain.decisions import NoPilots
 from pilots.models import CEHealth, DirectorDecision, DirectorRun, Pilot
 from resources.models import ComputingElement, Queue
@@ -51,7 +51,7 @@ def living_pilots(queues: Iterable[Queue], *, by: User, vo_ids: Collection[int] 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRuns:
-    """Jobs that ended at a place within RECENT, among the last MOST_RUNS runs at all places."""
+    """Jobs that ended at a place within RECENT."""
 
     own: ReportSums
     all: ReportSums
@@ -59,10 +59,11 @@ class LastRuns:
 
 def last_runs(place: ComputingElement | Queue, *, by: User, vo_ids: Collection[int] | None, now: datetime) -> LastRuns:
     """Return the last runs at a place: those of *by*, and of all users of some VOs; None: of all VOs."""
-    # Uses index: match_ended
-    latest = Match.objects.filter(ended_at__gt=now - RECENT).order_by("-ended_at").values("job_id")[:MOST_RUNS]
+    queues = [place.pk] if isinstance(place, Queue) else list(place.queues.values_list("pk", flat=True))
+    # Uses index: match_ended. A lease may have no queue although its job has one.
+    runs = Match.objects.filter(Q(queue__in=queues) | Q(queue=None), ended_at__gt=now - RECENT).values("job_id")
     at_place = {"queue" if isinstance(place, Queue) else "ce": place}
-    ended = Job.objects.filter(pk__in=latest, status__in=ENDED_BY_ITSELF, **at_place)
+    ended = Job.objects.filter(pk__in=runs, status__in=ENDED_BY_ITSELF, **at_place)
     processors = KeyTextTransform("processors", F("stored_description__description"))
     cores = Coalesce(Cast(processors, FloatField()), 1.0)
     of_whom = {"own": Q(owner=by), "all": Q() if vo_ids is None else Q(vo__in=vo_ids)}

@@ -13,6 +13,7 @@ from pilots.services import ce_cycle, exclusions
 from pilots.tasks import serve_ce
 from resources.queries.rights import sites_serving, sites_serving_only
 from wms.accounts.admin.rights import VOLevelLedger
+from wms.kernel.admin.actions import ReasonedActionForm, reason_in
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
@@ -45,6 +46,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
     search_fields = ("ce__name", "ce__site__name")
     ordering = ("ce__site__name", "ce__name")
     actions = ("ask_again",)
+    action_form = ReasonedActionForm
     row_actions = MappingProxyType({"ask_again": "Contact again now"})
 
     def seen(self, vos: frozenset[int]) -> Q:
@@ -73,7 +75,8 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
     @admin.action(description="Contact selected computing elements again now")
     def ask_again(self, request: HttpRequest, queryset: QuerySet[CEHealth]) -> None:
         """End the back-off of the computing elements."""
-        ce_ids = ce_cycle.ask_again(self.changeable(request, queryset), now=current_time())
+        rows = self.changeable(request, queryset)
+        ce_ids = ce_cycle.ask_again(rows, now=current_time(), reason=reason_in(request))
         for ce_id in ce_ids:
             send_after_commit(serve_ce, ce_id=ce_id)
         self.message_user(request, f"{counted(len(ce_ids), 'computing element')} contacted again now.")
@@ -99,6 +102,7 @@ class BlackHoleAdmin(VOLevelLedger[BlackHole]):
     search_fields = ("host_name", "site__name")
     ordering = ("-found_at", "-pk")
     actions = ("lift",)
+    action_form = ReasonedActionForm
     row_actions = MappingProxyType({"lift": "Let it get jobs again"})
 
     def seen(self, vos: frozenset[int]) -> Q:
@@ -117,5 +121,6 @@ class BlackHoleAdmin(VOLevelLedger[BlackHole]):
     @admin.action(description="Let selected hosts get jobs again")
     def lift(self, request: HttpRequest, queryset: QuerySet[BlackHole]) -> None:
         """Lift the black holes; leases that ended there before count no more."""
-        lifted = exclusions.lift(self.changeable(request, queryset), by=str(request.user), now=current_time())
+        rows, by = self.changeable(request, queryset), str(request.user)
+        lifted = exclusions.lift(rows, by=by, now=current_time(), reason=reason_in(request))
         self.message_user(request, f"{counted(lifted, 'black hole')} lifted.")

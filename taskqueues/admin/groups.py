@@ -127,7 +127,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
     kinds_of_fields = MappingProxyType(
         dict.fromkeys(("properties", "memberships"), SecurityEventKind.RIGHTS_CHANGED),
     )
-    logged_values = frozenset({"priority", "reason"})
+    logged_values = frozenset({"priority"})
     managers_may = EVERYTHING
     choose_managed = frozenset({"vo"})
     fixed_after_creation = ("name", "vo")

@@ -24,12 +24,13 @@ from taskqueues.services.limits import (
     lock_limits,
     managed_by,
     mistakes_in,
+    nameable,
     of_same_scope,
     save_limit,
 )
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.accounts.domain import TokenScope
-from wms.accounts.models import VO, Group, User
+from wms.accounts.models import User
 from wms.accounts.queries import managed_vos_of
 from wms.kernel.db import database_now
 from wms.kernel.errors import RejectedError
@@ -252,19 +253,12 @@ def _require_right(limit: Limit, user: User, *, but: Limit | None = None) -> Non
 
 def _scope(values: dict[str, Any], user: User) -> dict[str, Any]:
     """Return the columns of the scope; a name that is not for the caller is as one that there is not."""
-    managed = VO.objects.managed_by(user)
-    members = User.objects.all() if user.is_operator else User.objects.filter(memberships__group__vo__in=managed)
-    candidates: dict[str, tuple[QuerySet[Any], str]] = {
-        "vo": (managed, "name"),
-        "group": (Group.objects.filter(vo__in=managed).select_related("vo"), "name"),
-        "site": (Site.objects.visible_to(user), "name"),
-        "user": (members.distinct(), "username"),
-    }
+    candidates: dict[str, QuerySet[Any]] = {**nameable(user), "site": Site.objects.visible_to(user)}
     found: dict[str, Any] = {}
     unknown: dict[str, list[str]] = {}
-    for field, (rows, column) in candidates.items():
+    for field, rows in candidates.items():
         if field in values:
-            row = rows.filter(**{column: values[field]}).first()
+            row = rows.filter(**{"username" if field == "user" else "name": values[field]}).first()
             if row is None:
                 unknown[field] = [f'You have no {field} "{values[field]}".']
             else:

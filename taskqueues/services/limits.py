@@ -1,7 +1,7 @@
 """Limits as people and programs write them: who may, what is wrong with one, and its entry in the logs."""
 
-from collections.abc import Collection, Iterator
-from typing import Literal
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Literal
 
 from django.db.models import Q, QuerySet
 from django.utils.text import capfirst
@@ -12,7 +12,7 @@ from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words
 from taskqueues.services.consequences import of_stored_limits
 from wms.accounts.domain import SecurityEventKind
-from wms.accounts.models import User
+from wms.accounts.models import VO, Group, User
 from wms.accounts.security_log import record
 from wms.kernel.consequences import require_confirmed
 from wms.kernel.db import LockKey, lock, transaction_required
@@ -24,6 +24,17 @@ def managed_by(vos: frozenset[int]) -> Q:
     """Return the condition of the limits that concern only these VOs, which their managers change."""
     sites = sites_serving_only(vos)
     return Q(vo__in=vos) | Q(group__vo__in=vos) | Q(site__in=sites) | Q(ce__site__in=sites)
+
+
+def nameable(user: User) -> Mapping[str, QuerySet[Any]]:
+    """Return {field of the scope: rows that *user* may name in a limit}: own VOs, their groups and their members."""
+    managed = VO.objects.managed_by(user)
+    members = User.objects.all() if user.is_operator else User.objects.filter(memberships__group__vo__in=managed)
+    return {
+        "vo": managed,
+        "group": Group.objects.filter(vo__in=managed).select_related("vo"),
+        "user": members.distinct(),
+    }
 
 
 def mistakes_in(

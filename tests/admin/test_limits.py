@@ -8,6 +8,7 @@ from django.test import Client
 from taskqueues.models import Limit, LimitSlot
 from tests.admin.conftest import RowsOfVO, Shared, add, change, changelist, errors_of
 from tests.factories import NOW, make_job, make_user
+from wms.accounts.models import ConfigurationChange
 from wms.configuration.configure import configure
 from wms.configuration.export import export
 
@@ -36,6 +37,13 @@ def test_a_manager_sets_limits_for_the_own_vo_only(
     ):
         assert manager.post(add(Limit), {"running": "5", **scope}).status_code == 302, scope
     assert Limit.objects.count() == limits + 4
+
+
+def test_a_limit_and_its_reason_are_in_the_history(manager: Client, mine: RowsOfVO) -> None:
+    body = {"vo": mine.vo.pk, "running": "7", "reason": "a small farm"}
+    assert manager.post(change(mine.limit), body).status_code == 302
+    changes = ConfigurationChange.objects.latest("pk").facts["changes"]
+    assert changes == {"running": "5 → 7", "reason": "a small farm"}
 
 
 def test_a_limit_without_a_bound_is_refused(manager: Client, mine: RowsOfVO) -> None:

@@ -10,8 +10,9 @@ from matching.models import PilotEfficiency
 from pilots.models import BlackHole, CEHealth, Pilot, PilotSecret
 from pilots.tasks import serve_ce
 from resources.models import Queue
-from tests.admin.conftest import RowsOfVO, act, changelist
+from tests.admin.conftest import RowsOfVO, act, change, changelist
 from tests.factories import NOW, make_job, make_pilot, make_queue
+from wms.accounts.models import ConfigurationChange
 from wms.jobs.domain.lifecycle import JobStatus
 
 pytestmark = pytest.mark.django_db
@@ -76,6 +77,15 @@ def test_the_manager_of_the_site_lifts_a_black_hole(manager: Client, mine: RowsO
     assert (lifted, lifted.lifted_by) == (mine.black_hole, "bob")
     mine.pilot.refresh_from_db()
     assert mine.pilot.black_hole is None
+
+
+def test_the_reason_of_lifting_and_of_contacting_again_is_in_the_history(manager: Client, mine: RowsOfVO) -> None:
+    assert 'name="reason"' in manager.get(change(mine.black_hole)).content.decode()
+    assert 'name="reason"' in manager.get(changelist(CEHealth)).content.decode()
+    act(manager, mine.black_hole, "lift", reason="new disk")
+    act(manager, mine.ce_health, "ask_again", reason="slurmctld restarted")
+    kept = [each.facts["changes"]["reason"] for each in ConfigurationChange.objects.order_by("-pk")[:2]]
+    assert kept == ["slurmctld restarted", "new disk"]
 
 
 def test_a_manager_may_not_lift_a_black_hole_at_a_shared_site(

@@ -154,7 +154,7 @@ def test_a_ce_and_a_queue_show_a_declared_sample_of_runs(
     for address, own, of_all in ((CE, "2 of 2", "2 of 3"), (QUEUE, "1 of 1", "1 of 2")):
         page = portal.get(address)
         assert [each.text for each in page.context["runs"]] == [own, of_all]
-        assert "Of the last 5,000 runs at all sites" in text_of(page)
+        assert "All runs that ended here within 24 hours" in text_of(page)
     assert [each.efficiency for each in portal.get(QUEUE).context["runs"]] == ["80 %", "40 %"]
 
 

@@ -172,8 +172,9 @@ def limited(client: Client, **body: str) -> Any:
 
 
 def test_a_manager_adds_changes_and_deletes_a_limit_whose_room_is_shown(manager: Client, queue: Queue) -> None:
-    assert limited(manager, running="50", ce="ce01").status_code == HTTPStatus.FOUND
+    assert limited(manager, running="50", ce="ce01", reason="a small farm").status_code == HTTPStatus.FOUND
     limit = Limit.objects.get()
+    assert ConfigurationChange.objects.latest("pk").facts["changes"] == {"running": "50", "reason": "a small farm"}
     assert (limit.site, limit.ce, limit.running) == (queue.ce.site, queue.ce, 50)
     page = shown(manager)
     assert "limit 50: 0 run, room for 50" in text_of(page)
@@ -203,6 +204,25 @@ def test_a_limit_that_stops_jobs_is_confirmed_and_a_wrong_one_refused(manager: C
         assert page.status_code == HTTPStatus.BAD_REQUEST
         assert words in text_of(page)
     assert Limit.objects.count() == 1
+
+
+def test_limits_at_the_site_are_on_a_vo_a_group_or_a_user_of_the_managers(
+    manager: Client, queue: Queue, vo: VO, alice: User, group: Group
+) -> None:
+    atlas = make_group(name="atlas_user", vo=make_vo(name="atlas"))
+    stranger = make_user(username="stranger", groups=[atlas])
+    for scope, of in (("vo", vo), ("group", group), ("user", alice)):
+        assert limited(manager, running="50", **{scope: str(of)}).status_code == HTTPStatus.FOUND
+        limit = Limit.objects.latest("pk")
+        assert (limit.site, getattr(limit, scope)) == (queue.ce.site, of)
+    page = text_of(shown(manager))
+    assert "the user alice at the site LCG.CERN.ch" in page
+    assert "stranger" not in page
+    refused = limited(manager, running="50", user=stranger.username)
+    assert "You have no user of exactly this name" in text_of(refused)
+    assert "You have no user of exactly this name" in text_of(limited(manager, running="50", user="nobody"))
+    assert "Select a valid choice." in text_of(limited(manager, running="50", group="atlas_user"))
+    assert Limit.objects.count() == 3
 
 
 def test_throttle_and_limits_are_changed_only_by_those_who_may(

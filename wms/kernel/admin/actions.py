@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME, ActionForm
 from django.contrib.admin.options import ModelAdmin
 from django.contrib.admin.widgets import AdminTextInputWidget
 from django.db.models import Model
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
+
+from wms.kernel.names import composed
 
 #: Field of a form that was sent from the page of a row; its value is the key of the row, to whose page one returns.
 OF_ROW = "of_row"
@@ -23,6 +25,17 @@ class ReasonForm(forms.Form):
     """Form of the reason of an action."""
 
     reason = forms.CharField(max_length=200, widget=AdminTextInputWidget)
+
+
+class ReasonedActionForm(ActionForm):
+    """Choice of an action that is carried out at once, with a reason for the history."""
+
+    reason = forms.CharField(label="Reason:", max_length=200, required=False)
+
+
+def reason_in(request: HttpRequest) -> str:
+    """Return the reason that was given with an action; may be empty."""
+    return composed(request.POST.get("reason", "").strip())[:200]
 
 
 def ask(

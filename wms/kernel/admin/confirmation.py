@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from django import forms
+from django.contrib.admin.widgets import AdminTextInputWidget
 from django.db.models import Model
 
 from wms.kernel.admin.forms import GenericModelForm
@@ -31,9 +32,12 @@ class _ConfirmedField(forms.MultipleChoiceField):
 
 
 class ConfirmedForm(GenericModelForm[M]):
-    """A form whose row is saved only when each of its consequences was ticked."""
+    """A form whose row is saved only when each of its consequences was ticked; the history keeps a reason."""
 
     confirmed = _ConfirmedField(label="Is this meant?", required=False)
+    reason = forms.CharField(
+        max_length=200, required=False, widget=AdminTextInputWidget, help_text="Why; the history keeps it."
+    )
 
     def consequences(self) -> Iterable[Consequence]:
         """Return what saving ``instance`` would stop; all fields are valid."""

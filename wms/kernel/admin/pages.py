@@ -22,7 +22,7 @@ from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
-from wms.kernel.admin.actions import OF_ROW
+from wms.kernel.admin.actions import OF_ROW, ReasonedActionForm
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.forms import Column, ConstraintsInWords, changes_of, label_of, labels_of
 from wms.kernel.admin.rights import FieldsByRights, SeenRelatedFilter, What
@@ -108,13 +108,14 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         return type(form.__name__, (ConstraintsInWords, form), {"constraint_words": self.constraint_words})
 
     def get_fieldsets(self, request: HttpRequest, obj: M | None = None) -> "_FieldsetSpec":
-        """Return the fields in sets; before them what is to be confirmed, for those who may save."""
+        """Return the fields in sets; for those who may save, before them what is to be confirmed, after them why."""
         fieldsets = super().get_fieldsets(request, obj)
         may_save = self.has_add_permission(request) if obj is None else self.has_change_permission(request, obj)
         if may_save and issubclass(self.form, ConfirmedForm):
             (title, options), *others = fieldsets
             first: _FieldOpts = {**options, "fields": ("confirmed", *options["fields"])}
-            return [(title, first), *others]
+            reasons: _FieldsetSpec = [] if "reason" in (self.fields or ()) else [(None, {"fields": ("reason",)})]
+            return [(title, first), *others, *reasons]
         return fieldsets
 
     def get_deleted_objects(
@@ -151,7 +152,8 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         add: bool = False,
     ) -> list[dict[str, dict[str, list[str]]]]:
         """Return Django's description of the form's changes, and keep ours for the security log."""
-        _changes[request] = changes_of(form, formsets or (), named=self.short_name, logged_values=self.logged_values)
+        logged = self.logged_values | ({"reason"} if isinstance(form, ConfirmedForm) else set())
+        _changes[request] = changes_of(form, formsets or (), named=self.short_name, logged_values=logged)
         return super().construct_change_message(request, form, formsets, add)
 
     def log_addition(self, request: HttpRequest, obj: M, message: object) -> LogEntry:
@@ -202,7 +204,7 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
             actions = self.get_actions(request)
             is_changeable = self.changeable(request, self.get_queryset(request).filter(pk=obj.pk)).exists()
             offered = [each for each in self.row_actions.items() if each[0] in actions] if is_changeable else []
-            context["row_actions"] = offered
+            context |= {"row_actions": offered, "has_reason": issubclass(self.action_form, ReasonedActionForm)}
         return super().render_change_form(request, context, add, change, form_url, obj)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *others: Any) -> HttpResponse | None:  # noqa: ANN401 - Django's own

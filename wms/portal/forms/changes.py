@@ -1,11 +1,9 @@
 """The forms of changes: above their list, and of the revert of one."""
 
-from django import forms
-
 from wms.accounts.filters import HistoryFilterSet
 from wms.accounts.models import ConfigurationChange
 from wms.kernel.filters import NameFilter
-from wms.kernel.names import composed, is_one_line
+from wms.portal.forms.fields import ReasonField
 from wms.portal.forms.leases import SearchTimeFilter
 from wms.portal.forms.throttles import FormToConfirm
 
@@ -13,14 +11,7 @@ from wms.portal.forms.throttles import FormToConfirm
 class RevertForm(FormToConfirm):
     """The reason of a revert."""
 
-    reason = forms.CharField(max_length=200, label="Reason", help_text="The history keeps it.")
-
-    def clean_reason(self) -> str:
-        """Return the reason in NFC."""
-        reason = composed(self.cleaned_data["reason"])
-        if not is_one_line(reason):
-            raise forms.ValidationError("Write one line, without control characters.")
-        return reason
+    reason = ReasonField(max_length=200, label="Reason", help_text="Why; the history keeps it.")
 
 
 class ChangesFilterSet(HistoryFilterSet):

@@ -8,11 +8,14 @@ from django.http import QueryDict
 from django.utils.text import capfirst
 
 from resources.domain.enums import ThrottlePolicy, WhenExpired
-from resources.models import ComputingElement
+from resources.models import ComputingElement, Site
 from resources.services.throttles import COLUMNS
 from taskqueues.domain.limits import BOUNDS, LARGEST_BURST, LONGEST_DELAY_S
+from taskqueues.services.limits import nameable
+from wms.accounts.models import VO, Group, User
 from wms.kernel.consequences import ConfirmationNeededError
 from wms.kernel.names import composed, is_one_line
+from wms.portal.forms.fields import ReasonField
 
 _LARGEST: Final = 2**31 - 1
 _LARGEST_BIG: Final = 2**63 - 1
@@ -32,7 +35,9 @@ _WHEN_EXPIRED: Final = (
 
 
 class FormToConfirm(forms.Form):
-    """A form whose consequences its sender confirms."""
+    """A form whose consequences its sender confirms, with a reason for the history."""
+
+    reason = ReasonField(required=False, max_length=200, label="Reason", help_text="Why; the history keeps it.")
 
     #: In words with numbers; empty: nothing is to be confirmed.
     consequence = ""
@@ -54,6 +59,10 @@ class FormToConfirm(forms.Form):
         self.consequence, self.to_confirm = error.detail, error.errors["confirmed"]
 
 
+#: What a limit at a site may be on.
+_SCOPE: Final = ("ce", "vo", "group", "user", "job_type")
+
+
 def _maximum(label: str) -> forms.IntegerField:
     return forms.IntegerField(required=False, min_value=0, max_value=_LARGEST, label=label, help_text="Empty: none.")
 
@@ -61,6 +70,7 @@ def _maximum(label: str) -> forms.IntegerField:
 class ThrottleForm(FormToConfirm):
     """The settings of a throttle, by the names of COLUMNS."""
 
+    field_order = (*COLUMNS, "reason")
     policy = forms.ChoiceField(choices=_POLICIES, required=False, label="Policy")
     max_matches = _maximum("Most matches")
     max_submitting_jobs = _maximum("Most jobs being submitted")
@@ -97,6 +107,7 @@ def _bound(label: str, *, most: int, least: int = 0) -> forms.IntegerField:
 class SiteLimitForm(FormToConfirm):
     """The bounds of a limit."""
 
+    field_order: Sequence[str] = (*BOUNDS, "reason")
     running = _bound("Jobs at a time", most=_LARGEST)
     cpu_s_per_day = _bound("CPU seconds in 24 hours", most=_LARGEST_BIG)
     delay_s = forms.FloatField(required=False, min_value=0, max_value=LONGEST_DELAY_S, label="Seconds between matches")
@@ -109,9 +120,15 @@ class SiteLimitForm(FormToConfirm):
 
 
 class NewSiteLimitForm(SiteLimitForm):
-    """A new limit at a site."""
+    """A new limit at a site, on the jobs there of all or of some.
 
-    field_order = ("ce", "job_type")
+    Args:
+        data: as sent; None: an empty form.
+        site: the site.
+        user: who adds it.
+    """
+
+    field_order = (*_SCOPE, *SiteLimitForm.field_order)
     ce = forms.ModelChoiceField(
         ComputingElement.objects.none(),
         required=False,
@@ -119,7 +136,34 @@ class NewSiteLimitForm(SiteLimitForm):
         label="Place",
         to_field_name="name",
     )
+    vo = forms.ModelChoiceField(VO.objects.none(), required=False, empty_label="all", label="VO", to_field_name="name")
+    group = forms.ModelChoiceField(
+        Group.objects.none(), required=False, empty_label="all", label="Group", to_field_name="name"
+    )
+    #: Typed, not chosen: nobody is shown all names.
+    user = forms.ModelChoiceField(
+        User.objects.none(),
+        required=False,
+        label="User",
+        to_field_name="username",
+        help_text="Exact user name; empty: all.",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        error_messages={"invalid_choice": "You have no user of exactly this name; letter case counts."},
+    )
     job_type = forms.CharField(required=False, max_length=255, label="Type of jobs", help_text="Empty: all.")
+
+    def __init__(self, data: QueryDict | None = None, *, site: Site, user: User) -> None:
+        super().__init__(data, auto_id="limit-new-%s")
+        choices = {**nameable(user), "ce": ComputingElement.objects.filter(site=site)}
+        for name, rows in choices.items():
+            field = self.fields[name]
+            if isinstance(field, forms.ModelChoiceField):
+                field.queryset = rows if name == "user" else rows.order_by("name")
+
+    @property
+    def scope(self) -> dict[str, object]:
+        """Return the jobs at the site that the limit of a valid form is on."""
+        return {name: self.cleaned_data[name] for name in _SCOPE}
 
     def clean_job_type(self) -> str:
         """Return the type in NFC."""

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from resources.domain.enums import ThrottlePolicy
 from resources.models import Site
 from resources.queries.throttles import MOST_ROOM_TRIED, ThrottleStanding
+from taskqueues.domain.limits import BOUNDS
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words
 from wms.portal.forms.throttles import SiteLimitForm
@@ -76,7 +77,7 @@ def limit_views(
 
 
 def _form_of(limit: Limit) -> SiteLimitForm:
-    initial = {name: getattr(limit, name) for name in SiteLimitForm.base_fields}
+    initial: dict[str, object] = {name: getattr(limit, name) for name in BOUNDS if name in SiteLimitForm.base_fields}
     return SiteLimitForm(initial=initial, auto_id=f"limit-{limit.pk}-%s")
 
 

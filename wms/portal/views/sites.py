@@ -12,8 +12,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.forms import ModelChoiceField
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.text import capfirst
@@ -197,15 +196,6 @@ class Refused:
 _NOTHING: Final = Refused()
 
 
-def new_limit_form(site: Site, data: QueryDict | None = None) -> NewSiteLimitForm:
-    """Return the form of a new limit at a site, with what was sent."""
-    form = NewSiteLimitForm(data, auto_id="limit-new-%s")
-    places = form.fields["ce"]
-    if isinstance(places, ModelChoiceField):
-        places.queryset = ComputingElement.objects.filter(site=site).order_by("name")
-    return form
-
-
 def _downtimes(site: Site, *, now: datetime) -> Sequence[DowntimeRow]:
     """Return the downtimes of a site that have not ended, the first ones."""
     # Uses index: downtime_of_site
@@ -330,7 +320,7 @@ def _limits(user: User, site: Site, *, refused: Refused, now: datetime) -> Mappi
         "may_limit": True,
         "limits": limit_views(limits[:MOST_ROWS], now=now, refused=refused.limit, refused_id=refused.limit_id),
         "has_more_limits": len(limits) > MOST_ROWS,
-        "new_limit": refused.limit if is_new else new_limit_form(site),
+        "new_limit": refused.limit if is_new else NewSiteLimitForm(site=site, user=user),
     }
 
 

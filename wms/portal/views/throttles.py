@@ -25,7 +25,7 @@ from wms.kernel.rates import Rate, count
 from wms.portal.forms.throttles import NewSiteLimitForm, SiteLimitForm, ThrottleForm
 from wms.portal.pages import refusals_as_404, signed_in
 from wms.portal.presentation.places import place_url
-from wms.portal.views.sites import Refused, new_limit_form, shown_site, visible_site
+from wms.portal.views.sites import Refused, shown_site, visible_site
 
 
 def _changeable(request: HttpRequest, name: str) -> Site:
@@ -55,7 +55,8 @@ def change_throttle(request: HttpRequest, name: str) -> HttpResponse:
 def _is_throttled(site: Site, form: ThrottleForm, *, by: User) -> bool:
     try:
         with transaction.atomic(durable=True):
-            set_throttle(site, settings=form.settings, confirmed=form.confirmed, by=by)
+            reason = form.cleaned_data["reason"]
+            set_throttle(site, settings=form.settings, confirmed=form.confirmed, by=by, reason=reason)
     except ThrottleError as error:
         form.add_refusal(error.errors)
     except ConfirmationNeededError as error:
@@ -89,7 +90,7 @@ def change_limit(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404  # an administrator of the site: limits are of VOs
     number = request.POST.get("limit", "")
     if not number:
-        form: SiteLimitForm = new_limit_form(site, request.POST)
+        form: SiteLimitForm = NewSiteLimitForm(request.POST, site=site, user=user)
         limit = Limit(site=site)
     else:
         own = Limit.objects.all() if vos is None else Limit.objects.filter(managed_by(vos))
@@ -112,7 +113,8 @@ def change_limit(request: HttpRequest, name: str) -> HttpResponse:
 def _is_saved(limit: Limit, form: SiteLimitForm, *, vos: frozenset[int] | None, by: User) -> bool:
     pk = limit.pk
     if isinstance(form, NewSiteLimitForm):
-        limit.ce, limit.job_type = form.cleaned_data["ce"], form.cleaned_data["job_type"]
+        for name, value in form.scope.items():
+            setattr(limit, name, value)
     for name, value in form.bounds.items():
         setattr(limit, name, value)
     try:
@@ -122,7 +124,7 @@ def _is_saved(limit: Limit, form: SiteLimitForm, *, vos: frozenset[int] | None, 
             for field, sentence in mistakes_in(limit, managed_vos=vos):
                 errors.setdefault(field or "body", []).append(sentence)
             if not errors:
-                save_limit(limit, confirmed=form.confirmed, by=by)
+                save_limit(limit, confirmed=form.confirmed, by=by, reason=form.cleaned_data["reason"])
     except NotFoundError as error:  # deleted meanwhile
         raise Http404(error.detail) from error
     except ConfirmationNeededError as error:
