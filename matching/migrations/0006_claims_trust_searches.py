@@ -1,8 +1,6 @@
-"""Claims trust the search for what is configured; install functions, triggers and views."""
+"""Claims trust the search for what is configured: functions that compared it go."""
 
 from django.db import migrations
-
-from wms.kernel.sql_texts import InstallTexts
 
 #: Of pilots whose queue is unknown; the search compares all of it.
 DROPS = (
@@ -16,5 +14,4 @@ class Migration(migrations.Migration):
     dependencies = [("matching", "0005_downtimes_close_claims"), ("taskqueues", "0005_configuration_change_xid")]
     operations = [
         migrations.RunSQL(DROPS, migrations.RunSQL.noop),
-        InstallTexts("matching", digest="c060c3b044f7b3e23d7673c68815894464c0e38aed63c3f13d56e01e5c5b5745"),
     ]

@@ -22,6 +22,7 @@ from matching.services.claim import seen_within_s
 from matching.services.lease_ends import is_at_fault, put_back, result_of
 from pilots.services.reports import PilotRevokedError
 from taskqueues.services.index.shared import index
+from wms.jobs.domain.causes import cause_of
 from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import sandboxes, transitions
@@ -43,6 +44,9 @@ from wms.wire.protocol import (
 #: A report that is overtaken more often than any sequence of changes explains is an error.
 _MOST_REPETITIONS: Final = 10
 
+#: Exit codes of payloads that have not failed by themselves.
+_NO_FAILURE: Final = (None, 0, RESCHEDULE_EXIT_CODE)
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -56,8 +60,8 @@ _REPORT_STATUS: Final = (
 )
 _FINISH: Final = (
     "SELECT wms_finish($1::uuid, $2::bigint, $3::text, $4::text[], $5::text, $6::boolean, $7::boolean, $8::integer, "
-    "$9::float8, $10::float8, $11::float8, $12::float8, $13::text, $14::text, $15::bytea, $16::bytea, $17::float8, "
-    "$18::float8, $19::boolean)::text"
+    "$9::float8, $10::float8, $11::float8, $12::float8, $13::text, $14::text, $15::bytea, $16::bytea, $17::text, "
+    "$18::text, $19::float8, $20::float8, $21::boolean)::text"
 )
 #: {status: those of leased jobs from which it can be reached}, as PostgreSQL's arrays.
 _SOURCES: Final = {status: array_of(sorted(sources_of(status) & LEASED)) for status in JobStatus}
@@ -219,9 +223,23 @@ def finish(
         *_texts(match_id, of, *_result(exit_code, minor, job_at_fault=job_at_fault, supervisor_died=supervisor_died)),
         *_texts(exit_code, *usage, output_sandbox and output_sandbox.removeprefix(SANDBOX_PREFIX), OUTPUT_SANDBOX_NAME),
         *_stored(tails),
+        *_cause(match_id, exit_code, minor, tails),
         *_texts(seen_within_s(), settings.WMS_USAGE_FACTOR),
     )
     return _end(match_id, parameters, exit_code=exit_code, minor=minor)
+
+
+def _cause(match_id: UUID, exit_code: int | None, minor: str | None, tails: Tails) -> tuple[str | None, str | None]:
+    """Return line and key of why the payload failed; a stream that is not sent is as it was stored."""
+    if exit_code in _NO_FAILURE:
+        return None, None
+    std_output, std_error = tails
+    if std_output is None or std_error is None:
+        # Uses index: jobs_outputtail_pkey
+        job = Job.objects.filter(matches=match_id).prefetch_related("output_tails").first()
+        std_output = job.std_output_tail if job and std_output is None else std_output
+        std_error = job.std_error_tail if job and std_error is None else std_error
+    return cause_of(minor, std_error=std_error or "", std_output=std_output or "") or (None, None)
 
 
 def _result(

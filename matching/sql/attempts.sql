@@ -1,19 +1,28 @@
 -- Rows about one attempt of a job, written by reports on its lease (ADR 63): the last lines of output, and samples of the
 -- usage over time, few and spread evenly, for charts. The caller has locked the job.
 
--- Store last lines, compressed. Null: those that are stored stay.
+-- Store last lines, compressed, and why the payload failed. Null: what is stored stays.
 CREATE FUNCTION wms_store_tails(
-    the_job bigint, the_attempt smallint, the_std_output bytea, the_std_error bytea
+    the_job bigint,
+    the_attempt smallint,
+    the_std_output bytea,
+    the_std_error bytea,
+    the_cause_line text DEFAULT NULL,
+    the_cause text DEFAULT NULL
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE jobs_outputtail AS its
        SET std_output = coalesce(the_std_output, its.std_output),
-           std_error = coalesce(the_std_error, its.std_error)
+           std_error = coalesce(the_std_error, its.std_error),
+           cause_line = coalesce(the_cause_line, its.cause_line),
+           cause = coalesce(the_cause, its.cause)
      WHERE its.job_id = the_job AND its.attempt = the_attempt;
     IF NOT FOUND THEN
         -- Nobody else inserts the row of a locked job. ON CONFLICT would log each insertion twice.
-        INSERT INTO jobs_outputtail (job_id, attempt, std_output, std_error)
-        VALUES (the_job, the_attempt, the_std_output, the_std_error);
+        INSERT INTO jobs_outputtail (job_id, attempt, std_output, std_error, cause_line, cause)
+        VALUES (
+            the_job, the_attempt, the_std_output, the_std_error, coalesce(the_cause_line, ''), coalesce(the_cause, '')
+        );
     END IF;
 END
 $$;

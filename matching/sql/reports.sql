@@ -371,6 +371,9 @@ CREATE FUNCTION wms_finish(
     -- Last lines, compressed; null: unchanged.
     the_std_output bytea,
     the_std_error bytea,
+    -- The line of them that tells why the payload failed, and the key of its kind; null: unknown.
+    the_cause_line text,
+    the_cause text,
     seen_within_s double precision,
     usage_factor double precision,
     -- Whether the caller can put the job back into a task queue; if it has to and cannot, nothing changes.
@@ -451,8 +454,10 @@ BEGIN
            output_sandbox_id = the_output
      WHERE id = lease.job_id AND status = lease.status
     RETURNING status, application_status, wms_attempt(reschedules, status) AS attempt INTO STRICT its_job;
-    IF the_std_output IS NOT NULL OR the_std_error IS NOT NULL THEN
-        PERFORM wms_store_tails(lease.job_id, its_job.attempt, the_std_output, the_std_error);
+    IF the_std_output IS NOT NULL OR the_std_error IS NOT NULL OR the_cause IS NOT NULL THEN
+        PERFORM wms_store_tails(
+            lease.job_id, its_job.attempt, the_std_output, the_std_error, the_cause_line, the_cause
+        );
     END IF;
     IF is_open THEN
         is_done := wms_end_lease(the_match, 'finished', is_job_at_fault, has_died, right_now);

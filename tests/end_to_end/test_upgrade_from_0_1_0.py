@@ -64,6 +64,7 @@ def database(name: str, *, template: str = "template0") -> Iterator[str]:
 NEW_COLUMNS: Final = {
     "accounts_securityevent": ", '', '', NULL",
     "accounts_vo": ", NULL, NULL, NULL, NULL, '', NULL, '', NULL, false",
+    "jobs_outputtail": ", '', ''",
     "jobs_sandboxupload": ", NULL",
     "jobs_storeddescription": ", NULL",
     "kernel_pulse": ", '{}'",

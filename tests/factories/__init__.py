@@ -4,7 +4,7 @@ Everything has a default; names that must be unique are numbered (``vo1``, ``vo2
 """
 
 from tests.factories.accounts import make_group, make_token, make_user, make_vo
-from tests.factories.jobs import make_bucket, make_job, make_samples, make_submission, redescribe, submit
+from tests.factories.jobs import make_bucket, make_job, make_samples, make_submission, redescribe, submit, tell_cause
 from tests.factories.names import NOW
 from tests.factories.pilots import make_black_hole, make_match, make_pilot, make_pilot_token
 from tests.factories.resources import (
@@ -49,4 +49,5 @@ __all__ = [
     "make_vo",
     "redescribe",
     "submit",
+    "tell_cause",
 ]

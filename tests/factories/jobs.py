@@ -13,6 +13,7 @@ from tests.factories.accounts import make_group, member
 from tests.factories.names import NOW
 from wms.accounts.models import Group, User
 from wms.jobs.domain.accounting import Grouping, Width
+from wms.jobs.domain.causes import cause_of
 from wms.jobs.domain.description import NOT_STORED, as_json
 from wms.jobs.domain.description import parse as parse_description
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
@@ -59,6 +60,13 @@ def _stored(description: Mapping[str, object]) -> int:
     text = json.dumps({name: value for name, value in description.items() if name not in NOT_STORED})
     with transaction.atomic():
         return store_descriptions([text])[text]
+
+
+def tell_cause(job: Job) -> None:
+    """Store why the payload of a failed job failed, as the report of its end does."""
+    cause = cause_of(None, std_error=job.std_error_tail, std_output=job.std_output_tail)
+    assert cause is not None
+    OutputTail.objects.filter(job=job).update(cause_line=cause.line, cause=cause.key)
 
 
 def make_job(

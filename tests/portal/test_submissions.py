@@ -164,7 +164,7 @@ def test_failures_are_grouped_with_links_to_them(portal: Client, submission: Sub
         Job.objects.filter(pk=job.pk).update(minor_status=reason)
     make_job(owner=submission.owner, group=submission.group, status=JobStatus.FAILED)
     groups = page_of(portal, submission).failures.groups
-    assert [(group.jobs, group.reason) for group in groups] == [(2, "Cannot open <path>"), (1, "Killed by the system")]
+    assert [(group.jobs, group.title) for group in groups] == [(2, "Cannot open /data/2"), (1, "Killed by the system")]
     listed = portal.get(f"/jobs/?{groups[0].query}").context["rows"]
     assert {row.id for row in listed} == {jobs[0].pk, jobs[1].pk}
 

@@ -35,6 +35,7 @@ from tests.factories import (
     make_token,
     make_user,
     make_vo,
+    tell_cause,
 )
 from tests.screenshots.pages import ISSUER, Reader
 from wms.accounts.models import ConfigurationChange, Group, User
@@ -237,6 +238,8 @@ def _account(owner: User, group: Group, site: Site, *, now: datetime) -> None:
 def _run(job: Job, *, now: datetime) -> None:
     ended = now - timedelta(minutes=5) if job.status in FINAL else None
     has_failed = job.status == JobStatus.FAILED
+    if has_failed:
+        tell_cause(job)
     Job.objects.filter(pk=job.pk).update(
         matched_at=now - timedelta(minutes=50),
         started_at=now - timedelta(minutes=49),

@@ -1,20 +1,24 @@
 """Filters of the lists of jobs, for REST and the portal."""
 
+import re
 from collections.abc import Collection
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django_filters import CharFilter, Filter, FilterSet, UUIDFilter
 
 from taskqueues.models import QueuedJob
+from wms.jobs.domain.causes import KEY_LENGTH, NO_CAUSE
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Job, JobOnHost
+from wms.jobs.models import Job, JobOnHost, OutputTail
 from wms.jobs.queries.filtering import Rows, field_of
 from wms.kernel.filters import NameFilter, PatternFilter, ZonedTimeFilter
 from wms.kernel.names import did_you_mean
 
 _STATUSES = {status.casefold(): status for status in JobStatus}
+
+_CAUSE = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
 
 
 class StatusesField(forms.CharField):
@@ -67,6 +71,33 @@ class TaskQueueFilter(IntegerFilter):
         return qs if value is None else qs.filter(pk__in=QueuedJob.objects.filter(task_queue=value).values("pk"))
 
 
+class CauseField(forms.CharField):
+    """The key of a cause, or NO_CAUSE."""
+
+    def to_python(self, value: object) -> str:
+        """Return the key; empty: not narrowed."""
+        key = str(super().to_python(value) or "").strip().casefold()
+        if key and key != NO_CAUSE and not _CAUSE.fullmatch(key):
+            raise ValidationError("Give the key of a cause, as the list of failures has it, or none.")
+        return key
+
+
+class CauseFilter(CharFilter):
+    """Jobs whose payload failed for one kind of causes."""
+
+    field_class = CauseField
+
+    def filter(self, qs: QuerySet[Job], value: str) -> QuerySet[Job]:
+        """Return the matching rows."""
+        if not value:
+            return qs
+        # Uses index: jobs_outputtail_pkey
+        tails = OutputTail.objects.filter(job=OuterRef("pk"), attempt=OuterRef("reschedules"))
+        if value == NO_CAUSE:
+            return qs.filter(~Exists(tails.exclude(cause="")))
+        return qs.filter(Exists(tails.filter(cause=value)))
+
+
 class JobFilterSet(FilterSet):
     """Filters of jobs; all criteria must hold. Deleted jobs are left out unless that status is named."""
 
@@ -94,6 +125,9 @@ class JobFilterSet(FilterSet):
     exit_code = IntegerFilter(min_value=-(2**31), max_value=2**31 - 1, help_text="Exit code of the payload.")
     minor_status = PatternFilter(
         max_length=255, label="Reason", help_text="Reason of the status, in words; each * stands for any characters."
+    )
+    cause = CauseFilter(
+        "output_tails", max_length=16, help_text="Key of the cause of a failure; none: jobs of which none is known."
     )
     submitted_after = ZonedTimeFilter("submitted_at", "gte", help_text="Submitted at this time (RFC 3339) or later.")
     submitted_before = ZonedTimeFilter("submitted_at", "lt", help_text="Submitted before this time (RFC 3339).")

@@ -25,6 +25,7 @@ KEYS: Final[Mapping[str, str]] = MappingProxyType(
         "before": "submitted_before",
         "exit": "exit_code",
         "reason": "minor_status",
+        "cause": "cause",
         "group": "group",
         "owner": "owner",
         "submission": "job_group_id",

@@ -22,6 +22,7 @@ from pilots.services.reports import PilotRevokedError
 from taskqueues.models import QueuedJob
 from tests.clock import pass_time, reset_clock, stop_clock
 from tests.factories import NOW, make_group, make_job, make_pilot
+from wms.jobs.domain.causes import KEY_LENGTH
 from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control
@@ -107,6 +108,29 @@ def test_the_exit_code_decides_the_final_status(holder: Holder, exit_code: int |
     holder.status(JobStatus.RUNNING)
     assert holder.finish(exit_code) == status
     assert (holder.job.status, holder.job.minor_status) == (status, minor)
+
+
+def test_the_last_lines_of_a_failed_payload_tell_the_cause(holder: Holder) -> None:
+    holder.status(JobStatus.RUNNING)
+    holder.beat(tails=Tails("event 1\n", "ValueError: bad seed 7\n"))
+    # Only what has changed since is sent.
+    leases.finish(
+        holder.match.pk, exit_code=1, minor=None, usage=Usage(), output_sandbox=None, tails=Tails("event 2\n")
+    )
+    (tail,) = holder.job.output_tails.all()
+    assert (tail.std_output, tail.cause_line, len(tail.cause)) == ("event 2\n", "ValueError: bad seed 7", KEY_LENGTH)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "minor"), [(0, None), (222, "No room here"), (None, "Memory exceeded"), (1, "Memory exceeded")]
+)
+def test_no_line_is_the_cause_where_words_are_or_nothing_failed(
+    holder: Holder, exit_code: int | None, minor: str | None
+) -> None:
+    holder.status(JobStatus.RUNNING)
+    tails = Tails("", "ValueError: bad seed 7\n")
+    leases.finish(holder.match.pk, exit_code=exit_code, minor=minor, usage=Usage(), output_sandbox=None, tails=tails)
+    assert [(tail.cause_line, tail.cause) for tail in holder.job.output_tails.all()] == [("", "")]
 
 
 @pytest.mark.parametrize("silent", [False, True])

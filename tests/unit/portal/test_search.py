@@ -23,6 +23,7 @@ def filters_of(text: str) -> dict[str, str]:
 def test_every_key_is_a_filter() -> None:
     text = (
         f"id:71 name:scan-* status:failed,STALLED site:CERN host:wn1 since:2d before:1d exit:-2 reason:lost "
+        "cause:0123456789 "
         f'group:lhcb_user owner:alice submission:{SUBMISSION} task-queue:012 label:"two words" type:User vo:lhcb'
     )
     filters = filters_of(text)
@@ -36,6 +37,7 @@ def test_every_key_is_a_filter() -> None:
         "submitted_before": (NOW - timedelta(days=1)).isoformat(),
         "exit_code": "-2",
         "minor_status": "lost",
+        "cause": "0123456789",
         "group": "lhcb_user",
         "owner": "alice",
         "job_group_id": SUBMISSION,

@@ -39,6 +39,7 @@ FILTERS: Mapping[str, Filter] = {
     "before": Filter("submitted_before", "TIME", "submitted before this time"),
     "exit": Filter("exit_code", "CODE", "exit code of the payload"),
     "reason": Filter("minor_status", "TEXT", "reason of the status; each * stands for any characters"),
+    "cause": Filter("cause", "KEY", "cause of the failure, as `wms failures` lists it; none: unknown"),
     "group": Filter("group", "GROUP", "group in which the owner acted"),
     "owner": Filter("owner", "USER", "owner; * for all jobs that you may see; left out: your own"),
     "submission": Filter("job_group_id", "ID", "submission, whoever its owner is"),

@@ -34,6 +34,7 @@ _PLACES = (
 _FAILURES = (
     TableColumn("JOBS", ColumnKind.NUMBER, importance=9),
     TableColumn("EXIT", ColumnKind.NUMBER, importance=8),
+    TableColumn("CAUSE", ColumnKind.WHOLE, importance=6),
     TableColumn("REASON", importance=5),
     TableColumn("PLACES", importance=1),
     TableColumn("EXAMPLE", ColumnKind.NUMBER, importance=7),
@@ -114,7 +115,8 @@ def _failures(options: Namespace, session: CommandSession) -> CommandOutput:
         [
             group["jobs"],
             group["exit_code"],
-            group["reason"] or "no reason given",
+            group.get("cause") or "",
+            group.get("title") or group["reason"] or "no reason given",
             _places(group),
             group["example"]["id"],
         ]
@@ -125,6 +127,11 @@ def _failures(options: Namespace, session: CommandSession) -> CommandOutput:
         notes.append(Note(f"These are the newest {answer['jobs']} failed jobs; narrow them by filters."))
     if answer["group_count"] > len(answer["groups"]):
         notes.append(Note(f"{answer['group_count'] - len(answer['groups'])} smaller groups are not shown."))
+    notes += [
+        f"{plain(group['title'])}: {plain(each['sentence'])}"
+        for group in answer["groups"]
+        for each in group.get("common", ())
+    ]
     if answer["groups"]:
         notes.append(Note("`wms logs JOB --stderr` shows the last lines of an example."))
     return CommandOutput(answer, [Table(_FAILURES, rows, empty="No failed job matches."), *notes], rows="groups")

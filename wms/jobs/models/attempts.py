@@ -3,6 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from wms.jobs.domain.causes import KEY_LENGTH, LONGEST_LINE
 from wms.jobs.domain.samples import Sample, samples_of
 from wms.kernel.fields import CompressedTextField
 
@@ -16,6 +17,13 @@ class OutputTail(models.Model):
     attempt = models.SmallIntegerField(help_text="Number of times that the job had been rescheduled; the first is 0.")
     std_output = CompressedTextField(null=True, help_text="Last lines of standard output; null: none were sent.")
     std_error = CompressedTextField(null=True, help_text="Last lines of standard error; null: none were sent.")
+    # Of an attempt whose payload failed (``domain.causes``).
+    cause_line = models.CharField(
+        max_length=LONGEST_LINE, blank=True, db_default="", help_text="The line of these that tells why it failed."
+    )
+    cause = models.CharField(
+        max_length=KEY_LENGTH, blank=True, db_default="", help_text="Key of the kind of such lines; empty: unknown."
+    )
 
     def __str__(self) -> str:
         return f"output of job {self.job_id}, attempt {self.attempt}"

@@ -212,6 +212,11 @@ class Job(models.Model):
         """Last lines of the standard error of its attempt, as far as they were reported."""
         return next((tail.std_error or "" for tail in self._tails_of_attempt()), "")
 
+    @property
+    def cause_line(self) -> str:
+        """The line of its output that tells why its attempt failed; empty: unknown."""
+        return next((tail.cause_line for tail in self._tails_of_attempt()), "")
+
     def _tails_of_attempt(self) -> Iterator[OutputTail]:
         return (tail for tail in self.output_tails.all() if tail.attempt == self.attempt)
 

@@ -243,7 +243,8 @@ def failures(request: HttpRequest) -> HttpResponse:
     asked = asked_in(request.GET, by=signed_in(request), now=current_time())
     if asked.search.job_id is not None:
         return redirect("portal:job", pk=asked.search.job_id)
-    found = failures_of(asked.with_filters(status=JobStatus.FAILED), by=asked.by)
+    done = asked.with_filters(status=JobStatus.DONE, cause="", minor_status="", exit_code="")
+    found = failures_of(asked.with_filters(status=JobStatus.FAILED), by=asked.by, done=done)
     context = {
         "asked": asked,
         "box": asked.box,

@@ -63,11 +63,13 @@ def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show one submission; 404 if the user may not see it."""
     user = signed_in(request)
     counted, now = _visible(pk, user), current_time()
-    failed = JobFilterSet({"job_group_id": str(pk), "status": JobStatus.FAILED})
+    failed, done = (
+        JobFilterSet({"job_group_id": str(pk), "status": each}) for each in (JobStatus.FAILED, JobStatus.DONE)
+    )
     view = submission_view(
         counted,
         jobs=submissions.jobs_of(pk, since=now - RATE_WINDOW),
-        failures=failures(failed, by=user, newest=MOST_FAILED) if JobStatus.FAILED in counted.jobs else None,
+        failures=failures(failed, by=user, done=done, newest=MOST_FAILED) if JobStatus.FAILED in counted.jobs else None,
         warnings=submissions.warnings_of(pk),
         removed_after_days=removed_of(counted.content.vo_id),
         now=now,
