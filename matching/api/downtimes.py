@@ -1,5 +1,6 @@
-"""Downtimes over REST: list, declare, end, and import from GOCDB."""
+"""Downtimes over REST: list, declare, change, end, and import from GOCDB."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -20,7 +21,7 @@ from resources.filters import DowntimeFilterSet
 from resources.models import Downtime, Site
 from resources.queries.places import level_at
 from resources.queries.rights import require_may_change
-from resources.services.downtimes import declare, end, import_announced
+from resources.services.downtimes import change, declare, end, import_announced
 from resources.services.states import MAX_REASON_LENGTH
 from wms.accounts.api.permissions import IsOperator, IsUser, user_of
 from wms.accounts.domain import TokenScope
@@ -40,15 +41,20 @@ from wms.kernel.rest import (
 from wms.kernel.rest.audience import Audience
 
 
-class DowntimeIn(ChangeIn):
+class DowntimeTimesIn(ChangeIn):
+    """Times and reason of a downtime."""
+
+    begins_at = ZonedTime(help_text="Begin, in RFC 3339 with a zone; before it only jobs that end by then start there.")
+    ends_at = ZonedTime(help_text="End, in RFC 3339 with a zone.")
+    reason = ReasonText(max_length=MAX_REASON_LENGTH, help_text="Reason, which users see.")
+
+
+class DowntimeIn(DowntimeTimesIn):
     """A new downtime."""
 
     site = Name(max_length=128, help_text="Its site.")
     ce = Name(max_length=128, default="", allow_blank=True, help_text="Computing element; left out: the whole site.")
     queue = Name(max_length=128, default="", allow_blank=True, help_text="Queue; left out: the whole element or site.")
-    begins_at = ZonedTime(help_text="Begin, in RFC 3339 with a zone; before it only jobs that end by then start there.")
-    ends_at = ZonedTime(help_text="End, in RFC 3339 with a zone.")
-    reason = ReasonText(max_length=MAX_REASON_LENGTH, help_text="Reason, which users see.")
 
 
 class DowntimeOut(serializers.Serializer[Any]):
@@ -167,9 +173,8 @@ class DowntimeListView(ListAPIView[Downtime]):
         site = get_object_or_404(Site.objects.visible_to(user), name=values["site"])
         level = level_at(site, ce=values["ce"], queue=values["queue"])
         require_may_change(site, user)
-        times = {name: values[name] for name in ("begins_at", "ends_at", "reason")}
         with transaction.atomic(durable=True):
-            downtime, is_new = declare(level, **times, by=user, now=current_time())
+            downtime, is_new = declare(level, **_times_in(values), by=user, now=current_time())
             answer = DeclaredDowntimeOut(downtime).data
             transaction.set_rollback(values["dry_run"])
         if values["dry_run"] and is_new:
@@ -195,6 +200,22 @@ class DowntimeView(APIView):
         return Response(DeclaredDowntimeOut(downtime).data)
 
     @extend_schema(
+        operation_id="downtimes_change",
+        summary="Change times and reason of a downtime; its place stays",
+        tags=[Audience.MANAGERS],
+        request=DowntimeTimesIn,
+        responses={200: DeclaredDowntimeOut, **error_responses(400, 401, 403, 404, 415, 429)},
+    )
+    def put(self, request: Request, pk: int) -> Response:
+        """Change the downtime; one that is announced in GOCDB is changed there."""
+        values, user = DowntimeTimesIn.checked(request.data), user_of(request)
+        downtime = _managed(pk, user)
+        with transaction.atomic(durable=True):
+            change(downtime, **_times_in(values), by=user, now=current_time())
+            transaction.set_rollback(values["dry_run"])
+        return Response(DeclaredDowntimeOut(downtime).data)
+
+    @extend_schema(
         operation_id="downtimes_end",
         summary="End a downtime: one that runs ends now, one that has not begun is removed",
         tags=[Audience.MANAGERS],
@@ -207,6 +228,10 @@ class DowntimeView(APIView):
         with transaction.atomic(durable=True):
             end(downtime, by=user, now=current_time())
         return Response(status=HTTPStatus.NO_CONTENT)
+
+
+def _times_in(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: values[name] for name in ("begins_at", "ends_at", "reason")}
 
 
 def _managed(pk: int, user: User) -> Downtime:

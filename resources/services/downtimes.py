@@ -14,7 +14,7 @@ from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import record
 from wms.kernel.db import LockKey, lock, transaction_required
-from wms.kernel.errors import RejectedError
+from wms.kernel.errors import NotFoundError, RejectedError
 from wms.kernel.names import change_in_words, is_one_line
 
 #: Age of ended downtimes that are removed.
@@ -72,15 +72,17 @@ def declare(
 
 
 @transaction_required
-def change(downtime: Downtime, *, by: User, now: datetime) -> None:
-    """Store other times, or another reason, of a downtime; its place stays.
+def change(downtime: Downtime, *, begins_at: datetime, ends_at: datetime, reason: str, by: User, now: datetime) -> None:
+    """Store other times, or another reason, of a downtime, which is updated too; its place stays.
 
     Raises:
         DowntimeError: they are not possible, or it is not declared here.
+        NotFoundError: it has been withdrawn.
     """
     _require_declared_here(downtime)
-    values = {name: getattr(downtime, name) for name in _FIELDS}
-    _require_possible(mistakes_in(**values, now=now))
+    reason = reason.strip()
+    _require_possible(mistakes_in(begins_at=begins_at, ends_at=ends_at, reason=reason, now=now))
+    downtime.begins_at, downtime.ends_at, downtime.reason = begins_at, ends_at, reason
     _store(downtime, by=by)
 
 
@@ -90,6 +92,7 @@ def end(downtime: Downtime, *, by: User, now: datetime) -> None:
 
     Raises:
         DowntimeError: it is announced elsewhere, and has not begun.
+        NotFoundError: it has been withdrawn.
     """
     if downtime.ends_at <= now:
         return
@@ -121,7 +124,9 @@ def _require_declared_here(downtime: Downtime) -> None:
 
 def _store(downtime: Downtime, *, by: User | str) -> bool:
     """Store the changed fields of a downtime; return whether there are any."""
-    before = Downtime.objects.select_for_update(of=("self",), no_key=True).get(pk=downtime.pk)
+    before = Downtime.objects.select_for_update(of=("self",), no_key=True).filter(pk=downtime.pk).first()
+    if before is None:
+        raise NotFoundError("This downtime has been withdrawn.")
     if all(getattr(before, name) == getattr(downtime, name) for name in _FIELDS):
         return False
     downtime.save(update_fields=[*_FIELDS, "declared_by"])

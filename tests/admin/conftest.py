@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from pilots.models import BlackHole, CEHealth, Director, Pilot
 from resources.domain.enums import RequirementKind, SiteTokenPurpose
 from resources.models import (
     ComputingElement,
+    Downtime,
     Platform,
     Queue,
     Replica,
@@ -29,6 +31,7 @@ from tests.factories import (
     NOW,
     make_black_hole,
     make_ce,
+    make_downtime,
     make_group,
     make_job,
     make_pilot,
@@ -77,6 +80,11 @@ class RowsOfVO:
     replica: Replica
     api_token: ApiToken
     change: ConfigurationChange
+
+    @property
+    def downtime(self) -> Downtime:
+        """The downtime that the tests of the admin find at the site; others declare their own."""
+        return self.site.downtimes.get()
 
 
 def make_rows_of_vo(name: str) -> RowsOfVO:
@@ -142,7 +150,7 @@ class Shared:
 
 @pytest.fixture(scope="module")
 def rows_of_lhcb(rows_of_module: None) -> RowsOfVO:
-    return make_rows_of_vo("lhcb")
+    return _with_downtime(make_rows_of_vo("lhcb"))
 
 
 @pytest.fixture
@@ -152,7 +160,12 @@ def mine(rows_of_lhcb: RowsOfVO, db: None) -> RowsOfVO:
 
 @pytest.fixture
 def theirs() -> RowsOfVO:
-    return make_rows_of_vo("atlas")
+    return _with_downtime(make_rows_of_vo("atlas"))
+
+
+def _with_downtime(rows: RowsOfVO) -> RowsOfVO:
+    make_downtime(rows.site, begins_at=NOW - timedelta(days=2))
+    return rows
 
 
 @pytest.fixture

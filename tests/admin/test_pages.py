@@ -12,6 +12,7 @@ from matching.models import Match, PilotEfficiency
 from pilots.models import BlackHole, CEHealth, Director, Pilot
 from resources.models import (
     ComputingElement,
+    Downtime,
     Platform,
     Queue,
     Replica,
@@ -52,6 +53,7 @@ OF_A_VO: dict[type[models.Model], str] = {
     SiteThrottle: "throttle",
     SiteToken: "site_token",
     SiteAdministrator: "site_administrator",
+    Downtime: "downtime",
     Replica: "replica",
     ConfigurationChange: "change",
 }
@@ -66,9 +68,10 @@ OPERATORS_ADD = [
     Limit,
     RequirementDefinition,
     SiteAdministrator,
+    Downtime,
     *SHARED,
 ]
-MANAGERS_ADD = [Group, Site, Queue, Limit, RequirementDefinition]
+MANAGERS_ADD = [Group, Site, Queue, Limit, RequirementDefinition, Downtime]
 admin.autodiscover()
 OURS = [model for model in admin.site._registry if not model.__module__.startswith("django.")]
 

@@ -246,6 +246,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET downtimes": PEOPLE,
         "POST downtimes": OF_THE_SITE,
         "GET downtime": OF_THE_SITE,
+        "PUT downtime": OF_THE_SITE,
         "DELETE downtime": OF_THE_SITE,
         "POST downtimes-import": OPERATORS,
         "GET limits": MANAGERS | OTHER_MANAGER,  # with those of the caller
@@ -381,6 +382,7 @@ OF_ADMINISTRATION: Final = frozenset(
         "PUT user-suspension",
         "DELETE user-suspension",
         "POST downtimes",
+        "PUT downtime",
         "DELETE downtime",
         "POST downtimes-import",
         "POST limits",
@@ -423,6 +425,8 @@ MODELS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "resources_replica": (SEEN, SEEN),
         "resources_sitetoken": (SEEN, "view history delete"),
         "resources_siteadministrator": (SEEN, "view history add delete"),
+        # They are ended, or go with their place.
+        "resources_downtime": ("view history add change", "view history add change"),
         "resources_sitethrottle": (SEEN, SEEN),
         "resources_site": ("view history add change", ALL),
         # What the server runs is for operators.
@@ -464,6 +468,7 @@ ACTIONS: Final[Mapping[str, Names]] = MappingProxyType(
         "pilots_cehealth ask_again": MANAGERS,
         "pilots_blackhole lift": MANAGERS,
         "resources_sitetoken revoke": MANAGERS,
+        "resources_downtime end": MANAGERS,
         "resources_site ban": MANAGERS,
         "resources_site drain": MANAGERS,
         "resources_site activate": MANAGERS,

@@ -148,6 +148,7 @@ def _rows(sample: SampleData) -> Mapping[str, object]:
         "resources_replica": factories.make_replica("/lhcb/a", vo=vo, storage_element=sample.storage_element),
         "resources_sitetoken": SiteToken.objects.get(pk=sample.site_token_id),
         "resources_siteadministrator": SiteAdministrator.objects.create(site=site, user=factories.make_user()),
+        "resources_downtime": sample.downtime,
         "resources_sitethrottle": site,
         "resources_site": site,
         "resources_computingelement": ce,

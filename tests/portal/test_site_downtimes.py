@@ -66,6 +66,34 @@ def test_a_manager_declares_a_downtime_of_each_level_and_withdraws_it(
     assert "None runs or is planned." in text_of(manager.get(ADDRESS))
 
 
+def test_a_manager_changes_a_downtime_in_its_row(manager: Client, portal: Client, queue: Queue) -> None:
+    row = make_downtime(queue, begins_at=BEGIN, reason="old disks")
+    page = manager.get(ADDRESS).content.decode()
+    assert f'name="change" value="{row.pk}"' in page
+    assert 'value="2035-12-31T10:00"' in page
+    assert 'name="change"' not in portal.get(ADDRESS).content.decode()
+    refused = send(manager, change=row.pk, ends_at="2035-12-31T07:00", reason="tapes")
+    assert refused.status_code == HTTPStatus.BAD_REQUEST
+    assert "The end must be after the begin" in text_of(refused)
+    assert f'open id="change-downtime-{row.pk}"' in refused.content.decode()
+    assert 'open id="declare-downtime"' not in refused.content.decode()
+    assert send(manager, change=row.pk).status_code == HTTPStatus.FOUND
+    words = "queue grid of computing element ce01 at site LCG.CERN.ch"
+    assert f"The downtime of the {words} is changed; running there: 0 jobs." in text_of(manager.get(ADDRESS))
+    row.refresh_from_db()
+    assert (row.level, row.ends_at.hour, row.reason) == (queue, 16, "new disks")
+
+
+def test_one_of_another_site_or_from_gocdb_is_not_changed(manager: Client, queue: Queue) -> None:
+    elsewhere = make_downtime(make_ce(), begins_at=BEGIN)
+    announced = make_downtime(queue.ce, begins_at=BEGIN)
+    Downtime.objects.filter(pk=announced.pk).update(source="gocdb", external_id="1")
+    assert "change-downtime" not in manager.get(ADDRESS).content.decode()
+    assert send(manager, change=elsewhere.pk).status_code == HTTPStatus.NOT_FOUND
+    assert "This downtime is announced in GOCDB; change it there." in text_of(send(manager, change=announced.pk))
+    assert set(Downtime.objects.values_list("reason", flat=True)) == {"maintenance"}
+
+
 def test_a_running_downtime_from_gocdb_is_ended_and_one_ahead_is_not(manager: Client, queue: Queue) -> None:
     running = make_downtime(queue.ce, begins_at=timezone.now() - timedelta(hours=1))
     ahead = make_downtime(queue.ce, begins_at=BEGIN)
@@ -107,4 +135,5 @@ def test_those_who_may_not_change_the_site_find_no_address(
     assert send(manager, place="other").status_code == HTTPStatus.NOT_FOUND
     for key in ("0", "x", "9" * 40, "²"):
         assert manager.post(f"{ADDRESS}downtimes/", {"end": key}).status_code == HTTPStatus.NOT_FOUND
+        assert send(manager, change=key).status_code == HTTPStatus.NOT_FOUND
     assert not Downtime.objects.exists()

@@ -23,6 +23,7 @@ from tests.factories import (
     make_black_hole,
     make_bucket,
     make_ce,
+    make_downtime,
     make_group,
     make_job,
     make_match,
@@ -93,6 +94,7 @@ def make_sample() -> Sample:
     ral = make_throttled_site(name="LCG.RAL.uk", vos=[vo])
     _decide(ral, by=olga, now=now)
     _fill(ral, now=now)
+    downtime = make_downtime(ral, begins_at=now + timedelta(days=3), reason="new disks")
     make_site(name="LCG.PIC.es", vos=[vo], state=ResourceState.BANNED)
     queue = make_queue(name="grid", ce=make_ce(name="ce01.cern.ch", site=cern))
     limit = Limit.objects.create(vo=vo, group=group, running=500, cpu_s_per_day=864_000)
@@ -132,6 +134,7 @@ def make_sample() -> Sample:
             "queue": queue.pk,
             "throttled": ral.pk,
             "limit": limit.pk,
+            "downtime": downtime.pk,
             "vo": vo.pk,
             "group": group.pk,
             "user": alice.pk,

@@ -68,6 +68,42 @@ def test_it_says_how_many_jobs_run_at_the_place(administration: Administration) 
     assert administration.manager.post(ADDRESS, body(reason="x")).json()["running_jobs"] == 0
 
 
+def test_a_manager_changes_times_and_reason_and_not_the_place(administration: Administration) -> None:
+    manager, row = administration.manager, make_downtime(administration.own.ce, begins_at=BEGIN)
+    address, new = f"{ADDRESS}{row.pk}/", {**TIMES, "reason": "more disks"}
+    tried = manager.put(address, {**new, "dry_run": True})
+    row.refresh_from_db()
+    assert (tried.status_code, row.reason) == (200, "maintenance")
+    for _ in range(2):
+        changed = manager.put(address, new)
+        assert (changed.status_code, changed.json()) == (200, tried.json())
+    assert changed.json() == manager.get(address).json()
+    row.refresh_from_db()
+    assert (row.level, row.begins_at, row.ends_at, row.reason) == (administration.own.ce, BEGIN, END, "more disks")
+    words = "downtime of computing element ce.lhcb.org at site lhcb.org: 2035-12-31 08:00 to 2035-12-31"
+    line = f"{words} 10:00 UTC (maintenance) → 2035-12-31 08:00 to 2035-12-31 16:00 UTC (more disks)"
+    assert [each for each in history_of(administration.own.site) if each.startswith("downtime")] == [line]
+
+
+def test_a_change_that_is_not_possible_or_not_the_callers_changes_nothing(administration: Administration) -> None:
+    own = make_downtime(administration.own.site, begins_at=BEGIN)
+    other = make_downtime(administration.other.site, begins_at=BEGIN)
+    shared = make_downtime(make_site(name="shared.org"), begins_at=BEGIN)
+    announced_there = make_downtime(administration.own.ce, begins_at=BEGIN)
+    Downtime.objects.filter(pk=announced_there.pk).update(source="gocdb", external_id="1")
+    manager, new = administration.manager, {**TIMES, "reason": "more disks"}
+    for pk, fields, status in (
+        (own.pk, {"ends_at": TIMES["begins_at"]}, 400),
+        (own.pk, {"site": "lhcb.org"}, 400),
+        (announced_there.pk, {}, 400),
+        (shared.pk, {}, 403),
+        (other.pk, {}, 404),
+        (2**62, {}, 404),
+    ):
+        assert manager.put(f"{ADDRESS}{pk}/", {**new, **fields}).status_code == status
+    assert set(Downtime.objects.values_list("reason", flat=True)) == {"maintenance"}
+
+
 def test_a_running_downtime_ends_now_and_stays_in_the_list_of_past_ones(administration: Administration) -> None:
     manager, now = administration.manager, timezone.now()
     downtime = make_downtime(administration.own.ce, begins_at=now - timedelta(hours=1))

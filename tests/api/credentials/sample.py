@@ -155,6 +155,9 @@ class SampleData:
                 "site": self.site.name, "begins_at": "2036-01-02T08:00:00Z", "ends_at": "2036-01-02T12:00:00Z",
                 "reason": "new disks",
             },
+            "downtime": {
+                "begins_at": "2036-01-02T08:00:00Z", "ends_at": "2036-01-02T12:00:00Z", "reason": "new disks",
+            },
             "downtimes-import": {"xml": GOCDB.format(site=self.site.name, host=self.queue.ce.name)},
             "pilots-bulk": {"action": "drain", "ids": [self.pilot.pk], "reason": "kernel update"},
             "auth-token": {"username": "alice", "password": PASSWORD},

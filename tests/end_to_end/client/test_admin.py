@@ -89,6 +89,16 @@ def test_a_downtime_is_tried_declared_listed_and_ended(wms: Wms, own: RowsOfVO) 
     assert (downtime.ce, downtime.reason) == (own.ce, "new disks")
     (line,) = wms("admin", "downtime", "lhcb.org")
     assert line.split()[:2] == [str(downtime.pk), place]
+    change = ("admin", "downtime", "--change", str(downtime.pk))
+    later = done.replace("2035-12-31 12:00", "2035-12-31 18:00")
+    assert wms(*change, "--until", "2035-12-31T18:00:00Z", "--dry-run") == [
+        f"Nothing was changed. With the change: {later}"
+    ]
+    assert wms(*change, "--for", "10h") == wms(*change, "--because", "new disks") == [later]
+    assert "Say what changes" in wms(*change, code=2)
+    assert "or --change ID" in wms(*change, "--end", "1", code=2)
+    assert "Not found" in wms("admin", "downtime", "--change", "999999", "--for", "1h", code=1)
+    words = words.replace("12:00", "18:00")
     assert wms("admin", "downtime", "--end", str(downtime.pk)) == [f"Ended: {words}."]
     assert not Downtime.objects.exists()
     assert "give --until, or --for, and --because" in wms("admin", "downtime", place, "--for", "1h", code=2)

@@ -28,13 +28,15 @@ _DOWNTIMES = (
 def _configure(parser: ArgumentParser) -> None:
     about = "site, computing element or queue; without options: list its site's downtimes, without a place all"
     parser.add_argument("place", nargs="?", metavar="SITE[/CE[/QUEUE]]", help=about)
-    about = "begin, as RFC 3339: 2026-06-01T12:00:00Z; left out: now"
+    about = "begin, as RFC 3339: 2026-06-01T12:00:00Z; left out of a new one: now"
     parser.add_argument("--from", dest="begin", metavar="TIME", help=about)
     end = parser.add_mutually_exclusive_group()
     about = "duration from the begin, such as 2h or 3d"
     end.add_argument("--for", dest="for_s", type=seconds, metavar="TIME", help=about)
     end.add_argument("--until", metavar="TIME", help="end, as RFC 3339: 2026-06-01T18:00:00Z")
     parser.add_argument("--because", metavar="TEXT", help="reason, which users see")
+    about = "id of a downtime to change: what is not given stays"
+    parser.add_argument("--change", type=whole_number, metavar="ID", help=about)
     about = "id of a downtime to end: one that runs ends now, one that has not begun is removed"
     parser.add_argument("--end", type=whole_number, metavar="ID", help=about)
     about = "file with the answer of GOCDB's method get_downtime, whose outages are imported (operators)"
@@ -44,9 +46,16 @@ def _configure(parser: ArgumentParser) -> None:
 def _downtime(options: Namespace, session: CommandSession) -> CommandOutput:
     declared = [options.begin, options.for_s, options.until, options.because]
     is_declared = any(value is not None for value in declared)
-    named = [options.end is not None, options.document is not None, is_declared]
-    if sum(named) > 1 or (options.place and named[0] + named[1]):
-        raise WrongUsageError("Give a place with times and reason, or --end ID, or --import FILE.")
+    is_changed = options.change is not None
+    named = [options.end is not None, options.document is not None, is_declared or is_changed]
+    if sum(named) > 1 or (options.place and (named[0] or named[1] or is_changed)):
+        raise WrongUsageError(
+            "Give a place with times and reason, or --change ID with what changes, or --end ID, or --import FILE."
+        )
+    if is_changed and not is_declared:
+        raise WrongUsageError("Say what changes: --from, --for or --until, or --because.")
+    if is_changed:
+        return _change(options, session)
     if options.end is not None:
         return _end(options, session)
     if options.document is not None:
@@ -68,21 +77,46 @@ def _declare(options: Namespace, session: CommandSession) -> CommandOutput:
     names = options.place.split("/")
     if len(names) > 3 or not all(names):
         raise WrongUsageError(f'"{plain(options.place)}" is no place; write SITE, SITE/CE or SITE/CE/QUEUE.')
-    now = datetime.now(tz=timezone.utc)
-    begin = now.isoformat() if options.begin is None else rfc3339(options.begin, now=now)
-    if options.until is not None:
-        end = rfc3339(options.until, now=now)
-    else:
-        end = (datetime.fromisoformat(begin) + timedelta(seconds=options.for_s)).isoformat()
     body = {
         **dict(zip(("site", "ce", "queue"), names)),
-        "begins_at": begin,
-        "ends_at": end,
+        **_times(options),
         "reason": options.because,
         "dry_run": options.dry_run,
     }
     answer = session.server.post(address_of("downtimes"), body, expects="running_jobs", repeatable=True)
     return CommandOutput(answer, [tried(options, f"{_in_words(answer)}. {_jobs(answer)}")])
+
+
+def _change(options: Namespace, session: CommandSession) -> CommandOutput:
+    address = address_of("downtimes", str(options.change))
+    stored = session.server.get(address, expects="running_jobs")
+    body = {
+        **_times(options, stored),
+        "reason": stored["reason"] if options.because is None else options.because,
+        "dry_run": options.dry_run,
+    }
+    answer = session.server.put(address, body, expects="running_jobs")
+    return CommandOutput(answer, [tried(options, f"{_in_words(answer)}. {_jobs(answer)}")])
+
+
+def _times(options: Namespace, stored: Record | None = None) -> dict[str, object]:
+    """Return begin and end as the command line names them; what it leaves out is as stored, the begin of a new one now.
+
+    Args:
+        options: with an end, if nothing is stored.
+        stored: the downtime that changes; None: it is new.
+    """
+    now = datetime.now(tz=timezone.utc)
+    given = options.begin if options.begin is not None or stored is None else str(stored["begins_at"])
+    begin = now.isoformat() if given is None else rfc3339(given, now=now)
+    if options.for_s is not None:
+        return {"begins_at": begin, "ends_at": _after(begin, options.for_s)}
+    end = options.until if options.until is not None or stored is None else str(stored["ends_at"])
+    return {"begins_at": begin, "ends_at": rfc3339(end, now=now)}
+
+
+def _after(begin: str, seconds: int) -> str:
+    return (datetime.fromisoformat(begin) + timedelta(seconds=seconds)).isoformat()
 
 
 def _end(options: Namespace, session: CommandSession) -> CommandOutput:
@@ -123,5 +157,5 @@ def _jobs(answer: Record) -> str:
 
 
 ACTIONS: Mapping[str, AdminAction] = {
-    "downtime": AdminAction("list, declare, end or import downtimes", _configure, _downtime),
+    "downtime": AdminAction("list, declare, change, end or import downtimes", _configure, _downtime),
 }

@@ -25,7 +25,7 @@ from django.utils.text import capfirst
 from wms.kernel.admin.actions import OF_ROW, ReasonedActionForm
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.forms import Column, ConstraintsInWords, changes_of, label_of, labels_of
-from wms.kernel.admin.rights import FieldsByRights, SeenRelatedFilter, What
+from wms.kernel.admin.rights import FieldsByRights, RowRights, SeenRelatedFilter, What
 
 M = TypeVar("M", bound=Model)
 #: A row of a deletion, or the list of the rows that belong to the row before.
@@ -123,7 +123,7 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
     ) -> tuple[list[Any], dict[str, int], set[str], list[str]]:
         """Return the rows that a deletion removes, without internal records.
 
-        Read-only records go with the row that they belong to, though nobody may delete them alone. Rows that prevent
+        Read-only records, and what nobody may delete alone, go with the row that they belong to. Rows that prevent
         the deletion are named as such, the first of them; of many only the kind is said, without reading them.
         """
         if too_many := list(self._many_protecting(objs)):
@@ -133,7 +133,7 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         kinds = tuple(f"{capfirst(name)}: " for name in hidden)
         shown = {name: number for name, number in counts.items() if name not in hidden.values()}
         named = named_rows(protected, hidden)
-        return without_kinds(rows, kinds), shown, set(lacking) - _names_of_ledgers(self.admin_site), named
+        return without_kinds(rows, kinds), shown, set(lacking) - _names_of_followers(self.admin_site), named
 
     def _many_protecting(self, objs: QuerySet[M] | Sequence[M]) -> Iterable[str]:
         """Yield the kinds of which more than MANY_PROTECTING rows prevent the deletion; Django would read each."""
@@ -312,11 +312,15 @@ def _is(model: type[Model], column: str, of_other: str, term: str) -> Q:
         return Q(pk__in=[])
 
 
-def _names_of_ledgers(site: admin.AdminSite) -> frozenset[str]:
-    """Return the names of the models whose rows the system writes and people only read."""
+def _names_of_followers(site: admin.AdminSite) -> frozenset[str]:
+    """Return the names of the models whose rows only go with others: the system writes them, or nobody deletes them."""
     pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
-    ledgers = [model for model, page in pages.items() if isinstance(page, ReadOnlyAdmin)]
-    return frozenset(str(model._meta.verbose_name) for model in ledgers)
+    followers = [
+        model
+        for model, page in pages.items()
+        if isinstance(page, ReadOnlyAdmin) or (isinstance(page, RowRights) and "delete" not in page.operators_may)
+    ]
+    return frozenset(str(model._meta.verbose_name) for model in followers)
 
 
 class RowLevelInline(FieldsByRights, GenericTabularInline[M]):

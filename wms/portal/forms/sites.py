@@ -1,12 +1,15 @@
 """Forms of the page of a site: states and downtimes of the site, its computing elements and queues."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final, Self
 
 from django import forms
 from django.utils.text import capfirst
 
 from resources.domain.enums import ResourceState, SiteTokenPurpose
+from resources.models import Downtime
+from resources.services.downtimes import DowntimeError
 from wms.kernel.names import composed
 from wms.kernel.time_texts import duration
 from wms.portal.forms.fields import ReasonField
@@ -74,16 +77,27 @@ class SiteTokenForm(forms.Form):
 class DowntimeForm(forms.Form):
     """A downtime of a site, or of a CE or a queue of it; times are of UTC."""
 
-    #: Names of CE and queue, separated by a slash; empty: the site.
+    #: Names of CE and queue, separated by a slash; empty: the site. It does not change.
     place = forms.CharField(required=False)
     begins_at = forms.DateTimeField(label="Begin")
     ends_at = forms.DateTimeField(label="End")
     #: The service decides how long it may be.
     reason = forms.CharField()
 
+    @classmethod
+    def of(cls, downtime: Downtime) -> Self:
+        """Return the form by which the downtime is changed."""
+        times = {name: f"{getattr(downtime, name):%Y-%m-%dT%H:%M}" for name in ("begins_at", "ends_at")}
+        return cls(initial={**times, "reason": downtime.reason})
+
     def clean_reason(self) -> str:
         """Return the reason in NFC."""
         return composed(self.cleaned_data["reason"])
+
+    @property
+    def times_and_reason(self) -> Mapping[str, Any]:
+        """What a valid form says of the downtime, beside its place."""
+        return {name: self.cleaned_data[name] for name in ("begins_at", "ends_at", "reason")}
 
     @property
     def names(self) -> tuple[str, str]:
@@ -91,7 +105,9 @@ class DowntimeForm(forms.Form):
         ce, _, queue = self.cleaned_data["place"].partition("/")
         return ce, queue
 
-    def add_refusal(self, errors: dict[str, list[str]]) -> None:
-        """Add the errors of the service, by its fields."""
-        for field, sentences in errors.items():
+    def add_refusal(self, error: DowntimeError) -> None:
+        """Add what the service refuses, by its fields."""
+        if not error.errors:
+            self.add_error(None, error.detail)
+        for field, sentences in error.errors.items():
             self.add_error(field, sentences)

@@ -18,7 +18,7 @@ from resources.queries.throttles import ThrottleStanding
 from resources.services.states import full_name
 from wms.kernel.names import listed
 from wms.kernel.time_texts import duration
-from wms.portal.forms.sites import PlaceStateForm
+from wms.portal.forms.sites import DowntimeForm, PlaceStateForm
 from wms.portal.presentation.job_orders import Heading
 from wms.portal.presentation.pilots import PILOT_BADGES
 from wms.portal.presentation.places import place_url
@@ -50,6 +50,8 @@ class DowntimeRow:
     is_running: bool
     #: Whether those who may change the site end it here.
     may_be_ended: bool
+    #: Of those who may change the site; None: it is not changed here.
+    form: DowntimeForm | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,8 +348,10 @@ def state_decision(
     )
 
 
-def downtime_row(downtime: Downtime, *, now: datetime) -> DowntimeRow:
-    """Return a downtime, loaded with its place, that has not ended."""
+def downtime_row(
+    downtime: Downtime, *, now: datetime, refused: DowntimeForm | None = None, may_decide: bool = False
+) -> DowntimeRow:
+    """Return a downtime, loaded with its place, that has not ended; *refused*: its form."""
     is_running, is_from_here = downtime.begins_at <= now, downtime.source == DowntimeSource.HERE
     return DowntimeRow(
         id=downtime.pk,
@@ -358,6 +362,7 @@ def downtime_row(downtime: Downtime, *, now: datetime) -> DowntimeRow:
         source="here" if is_from_here else "in GOCDB",
         is_running=is_running,
         may_be_ended=is_running or is_from_here,
+        form=refused or (DowntimeForm.of(downtime) if may_decide and is_from_here else None),
     )
 
 

@@ -123,7 +123,7 @@ def _revision_of_page(request: HttpRequest, name: str) -> Sequence[object]:
     return (
         *_revision(request),
         *closed_at(site.pk),
-        *_downtimes(site, now=now),
+        *(downtime_row(row, now=now) for row in _downtimes(site, now=now)),
         *throttle,
         *newest,
         *limits,
@@ -188,6 +188,8 @@ class Refused:
     place: PlaceStateForm | None = None
     throttle: ThrottleForm | None = None
     downtime: DowntimeForm | None = None
+    #: Of the downtime; 0: it is a new one.
+    downtime_id: int = 0
     limit: SiteLimitForm | None = None
     #: Of the limit; 0: it is a new one.
     limit_id: int = 0
@@ -196,12 +198,19 @@ class Refused:
 _NOTHING: Final = Refused()
 
 
-def _downtimes(site: Site, *, now: datetime) -> Sequence[DowntimeRow]:
+def _downtimes(site: Site, *, now: datetime) -> Sequence[Downtime]:
     """Return the downtimes of a site that have not ended, the first ones."""
     # Uses index: downtime_of_site
     rows = Downtime.objects.filter(site=site, ends_at__gt=now).order_by("begins_at", "pk")
-    loaded = rows.select_related("site", "ce__site", "queue__ce__site")
-    return [downtime_row(row, now=now) for row in loaded[:MOST_ROWS]]
+    return list(rows.select_related("site", "ce__site", "queue__ce__site")[:MOST_ROWS])
+
+
+def _downtime_rows(site: Site, *, refused: Refused, now: datetime, may_decide: bool) -> Sequence[DowntimeRow]:
+    forms = {refused.downtime_id: refused.downtime}
+    return [
+        downtime_row(row, now=now, refused=forms.get(row.pk), may_decide=may_decide)
+        for row in _downtimes(site, now=now)
+    ]
 
 
 def _limits_at(site: Site, user: User) -> QuerySet[Limit]:
@@ -241,8 +250,7 @@ def shown_site(request: HttpRequest, site: Site, *, refused: Refused = _NOTHING)
         "has_more": len(rows) > MOST_ROWS,
         "most": MOST_ROWS,
         "amounts": amount_labels(),
-        "downtimes": _downtimes(site, now=now),
-        "refused_downtime": refused.downtime,
+        "downtimes": _downtime_rows(site, refused=refused, now=now, may_decide=may_decide),
         # Of a manager's VOs and of others.
         "is_shared": is_overseen and not may_decide,
         "is_administered": site.pk in revisions.administered_sites(user),
@@ -288,6 +296,7 @@ def _for_deciders(
     return {
         "decision": state_decision(site, now=now, refused=refused.place),
         "if_closed": str(of_closing(site)) if site.state_at(now) is ResourceState.ACTIVE else "",
+        "new_downtime": DowntimeForm() if refused.downtime is None or refused.downtime_id else refused.downtime,
         "downtimes_url": reverse("portal:site-downtimes", args=[site.name]),
         "downtime_places": downtime_places(ces[:MOST_ROWS], queues[:MOST_ROWS]),
         "state_url": reverse("portal:site-state", args=[site.name]),
