@@ -3,6 +3,8 @@
 from celery import shared_task
 
 from taskqueues.services import index_changes, priorities, queueing, submit_pools
+from wms.accounts.models import VO
+from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.counters import ROWS_REMOVED
 from wms.kernel.pace import Pace
@@ -46,3 +48,11 @@ def refresh_submit_pools() -> None:
 def refresh_stale_submit_pools() -> None:
     """Every 5 seconds, and after an edit: refresh pools whose resources or definitions have changed (RFC7)."""
     submit_pools.refresh_stale(now=current_time())
+
+
+def refresh_soon(*concerned: list[VO] | None) -> None:
+    """Mark the pools of these VOs (None: of all) as stale, and start their refresh after the commit."""
+    everybody = any(vos is None for vos in concerned)
+    vos = None if everybody else {vo.pk: vo for some in concerned for vo in some or ()}.values()
+    submit_pools.mark_stale(vos, now=current_time())
+    send_after_commit(refresh_stale_submit_pools)

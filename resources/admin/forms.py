@@ -1,16 +1,14 @@
 """Forms of resources and definitions; they check that values are comparable by their definitions (ADR 31)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
-from django.utils.text import capfirst
-
-from resources.domain.definitions import Definition, by_folded_name, misfit_values
+from resources.domain.definitions import Definition
 from resources.domain.enums import RequirementKind
-from resources.domain.parameters import unserved_vos
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site
-from resources.queries.known_names import definitions, misfits_of
+from resources.queries.known_names import misfits_of
 from resources.services.ce_rules import refusal, refusal_over_http
+from resources.services.parameters import mistakes_in
 from resources.services.setups import flaw_of_setup, vos_of
 from wms.accounts.models import VO
 from wms.kernel.admin.forms import GenericModelForm
@@ -36,26 +34,11 @@ class LevelForm(GenericModelForm[LevelT]):
         # Values that are only displayed cannot be corrected on this page.
         if not (fields and isinstance(parameters, Mapping) and isinstance(vo_parameters, Mapping)):
             return
-        served = [vo.name for vo in self._served()]
-        self._check_readers(vo_parameters, served)
-        misfits = misfit_values(
-            parameters,
-            vo_parameters,
-            serves=served,
-            definitions=by_folded_name(definitions()),
-        )
-        for misfit in misfits:
-            field = "parameters" if misfit.vo is None else "vo_parameters"
-            path = misfit.name if misfit.vo is None else f"{misfit.vo}: {misfit.name}"
-            self.add_error(field if field in fields else None, f"{path} {misfit.problem}.")
-
-    def _check_readers(self, vo_parameters: Mapping[str, object], served: Sequence[str]) -> None:
-        """Refuse new parameters of a VO that the site does not serve: no job would be compared with them."""
         stored = self.initial.get("vo_parameters")
         before = [*stored] if isinstance(stored, Mapping) else []
-        known = served or [*VO.objects.values_list("name", flat=True)]
-        for sentence in unserved_vos(vo_parameters, before=before, served=known):
-            self.add_error("vo_parameters", capfirst(sentence))
+        served = [vo.name for vo in self._served()]
+        for field, sentence in list(mistakes_in(parameters, vo_parameters, before=before, served=served)):
+            self.add_error(field if field in fields else None, sentence)
 
     def _check_setup(self) -> None:
         """Refuse a setup that no VO of the site has."""

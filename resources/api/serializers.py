@@ -10,6 +10,7 @@ from rest_framework import serializers
 from resources.domain.enums import PayloadIdentity, PilotType, ResourceState
 from resources.domain.parameters import InForce, LevelParameters, Parameters, in_force, inherit
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
+from resources.queries.places import site_of
 from wms.kernel.clock import current_time
 from wms.wire.amounts import AMOUNTS
 
@@ -76,17 +77,6 @@ class LevelOut(serializers.Serializer[LevelT]):
     @staticmethod
     def _is_active(level: ResourceLevel) -> bool:
         return level.state_at(current_time()) is ResourceState.ACTIVE
-
-
-def site_of(level: ResourceLevel) -> Site:
-    """Return the site of a level, already loaded."""
-    if isinstance(level, Queue):
-        return level.ce.site
-    if isinstance(level, ComputingElement):
-        return level.site
-    if isinstance(level, Site):
-        return level
-    raise TypeError(f"{level} is not a site, computing element or queue")
 
 
 def vos_with_parameters(level: ResourceLevel) -> frozenset[str]:

@@ -226,6 +226,17 @@ def serves(site: Site, vo: VO) -> bool:
     return Site.objects.serving(vo).filter(pk=site.pk).exists()
 
 
+def site_of(level: ResourceLevel) -> Site:
+    """Return the site of a level, already loaded."""
+    if isinstance(level, Queue):
+        return level.ce.site
+    if isinstance(level, ComputingElement):
+        return level.site
+    if isinstance(level, Site):
+        return level
+    raise TypeError(f"{level} is not a site, computing element or queue")
+
+
 def level_at(site: Site, *, ce: str = "", queue: str = "") -> Site | ComputingElement | Queue:
     """Return the site, its CE of this name, or the queue of this name at the CE; an empty name leaves a level out.
 

@@ -59,6 +59,18 @@ def require_may_change(site: Site, user: User) -> None:
         raise ForbiddenError(f"The site {site.name} also serves VOs that you do not manage; ask an operator.")
 
 
+def require_may_configure(site: Site, user: User) -> None:
+    """Return if *user* may set what jobs may require at the site, as its page in the administration.
+
+    Raises:
+        ForbiddenError: the user is no operator, and does not manage all VOs that it serves; as its administrator the
+            user may set states, throttle, downtimes and tokens.
+    """
+    vos = managed_vos_of(user)
+    if vos is not None and not sites_serving_only(vos).filter(pk=site.pk).exists():
+        raise ForbiddenError(f"Only operators and managers of all VOs that the site {site.name} serves may do this.")
+
+
 def definitions_of_only(vos: frozenset[int]) -> QuerySet[RequirementDefinition]:
     """Return the definitions that apply only to some of the VOs."""
     held = RequirementDefinition.vos.through.objects.filter(requirementdefinition_id=OuterRef("pk"))

@@ -29,7 +29,7 @@ from resources.services.throttles import COLUMNS, recompute
 from taskqueues.services import classads, submit_pools
 from taskqueues.services.consequences import of_served
 from taskqueues.services.throttles import consequences_of
-from taskqueues.tasks import refresh_stale_submit_pools
+from taskqueues.tasks import refresh_soon
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
@@ -37,7 +37,6 @@ from wms.kernel.admin.columns import with_unit
 from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.pages import RowLevelAdmin
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
-from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.compression import without_compression
 from wms.kernel.consequences import Consequence
@@ -81,14 +80,6 @@ class RefreshingAdmin(VORights, RowLevelAdmin[M]):
             before = [self.concerned(row) for row in queryset]
             super().delete_queryset(request, queryset)
             refresh_soon(*before)
-
-
-def refresh_soon(*concerned: list[VO] | None) -> None:
-    """Mark the pools of these VOs (None: of all) as stale, and start their refresh after the commit."""
-    everybody = any(vos is None for vos in concerned)
-    vos = None if everybody else {vo.pk: vo for some in concerned for vo in some or ()}.values()
-    submit_pools.mark_stale(vos, now=current_time())
-    send_after_commit(refresh_stale_submit_pools)
 
 
 def _served_by(site: Site) -> list[VO] | None:

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from wms.accounts.api import history, members, oidc, pauses, views
+from wms.accounts.api import history, managers, members, oidc, pauses, tokens, views
 
 urlpatterns: list[URLPattern] = [
     path("auth/token/", views.TokenView.as_view(), name="auth-token"),
@@ -16,6 +16,10 @@ urlpatterns: list[URLPattern] = [
     path("groups/", views.GroupListView.as_view(), name="groups"),
     path("groups/<str:name>/members/", members.GroupMembersView.as_view(), name="group-members"),
     path("groups/<str:name>/members/<str:username>/", members.GroupMemberView.as_view(), name="group-member"),
+    path("users/<str:username>/tokens/", tokens.UserTokensView.as_view(), name="user-tokens"),
+    path("users/<str:username>/tokens/<int:pk>/", tokens.UserTokenView.as_view(), name="user-token"),
     path("history/", history.HistoryView.as_view(), name="history"),
+    path("vos/<str:name>/managers/", managers.VOManagersView.as_view(), name="vo-managers"),
+    path("vos/<str:name>/managers/<str:username>/", managers.VOManagerView.as_view(), name="vo-manager"),
     path("vos/<str:name>/pause/", pauses.PauseView.as_view(), name="vo-pause"),
 ]

@@ -89,6 +89,9 @@ class SampleData:
             "group-member name": self.group.name,
             "username": self.alice.username,
             "vo-pause name": self.vo.name,
+            "vo-managers name": self.vo.name,
+            "vo-manager name": self.vo.name,
+            "user-token pk": self.alice_token_id,
             "limit pk": self.limit.pk,
             "history-revert pk": self.change.pk,
             "downtime pk": self.downtime.pk,
@@ -112,6 +115,7 @@ class SampleData:
             "lfn": f"/{self.vo.name}/user/a/alice/{self.job.pk}/out",
             "storage_element": self.storage_element.name,
         }
+        parameters = {"parameters": {"os": "el9"}, "vo_parameters": {self.vo.name: {"memory": 4000}}}
         bodies: Mapping[str, Mapping[str, Any]] = {
             "matches": {"cpu_time_s": 300_000, "memory_mb": 4000, "request_id": str(uuid4())},
             "match-preview": {"vo": self.vo.name, "cpu_time_s": 300_000},
@@ -143,6 +147,9 @@ class SampleData:
             "queue-state": {"state": "draining", "reason": "kernel update"},
             "site-throttle": {"policy": "level0", "max_submitting_jobs": 50},
             "group-priority": {"priority": 6000, "reason": "more simulation"},
+            "site-parameters": parameters,
+            "ce-parameters": parameters,
+            "queue-parameters": parameters,
             "vo-pause": {"for_s": 3600, "reason": "storage is moved"},
             "pause": {"for_s": 3600, "reason": "network is moved"},
             "configuration-preview": {"file": "groups: []"},

@@ -105,6 +105,49 @@ def test_a_downtime_is_tried_declared_listed_and_ended(wms: Wms, own: RowsOfVO) 
     assert "or --end ID, or --import FILE" in wms("admin", "downtime", place, "--end", "1", code=2)
 
 
+def test_parameters_are_set_listed_and_removed(wms: Wms, own: RowsOfVO) -> None:
+    parameters = ("admin", "parameters", "lhcb.org/ce.lhcb.org")
+    place = "computing element ce.lhcb.org at site lhcb.org"
+    assert wms(*parameters, "os=el9", "--dry-run") == [
+        f"Nothing was changed. With the change: Parameters of {place}: 1 changed."
+    ]
+    assert wms(*parameters, "os=el9", "lhcbMemory=4000") == [f"Parameters of {place}: 2 changed."]
+    wms(*parameters, 'cvmfs=["a", "b"]', "--vo", "lhcb", "--because", "new nodes")
+    assert wms(*parameters) == ["\tlhcbMemory\t4000", "\tos\tel9", 'lhcb\tcvmfs\t["a", "b"]']
+    assert wms(*parameters, "--vo", "lhcb") == ['lhcb\tcvmfs\t["a", "b"]']
+    assert 'serves no VO "nope"' in wms(*parameters, "a=1", "--vo", "nope", code=1)
+    assert "give a number" in wms(*parameters, "lhcbMemory=many", code=1)
+    assert "sets no parameter" in wms(*parameters, "os", code=2)
+    assert "no parameter" in wms(*parameters, "--remove", "nope", code=2)
+    wms(*parameters, "--remove", "os", "--remove", "lhcbMemory")
+    own.ce.refresh_from_db()
+    assert (own.ce.parameters, own.ce.vo_parameters) == ({}, {"lhcb": {"cvmfs": ["a", "b"]}})
+
+
+def test_managers_are_listed_and_made_by_operators_who_also_revoke_tokens(wms: Wms, own: RowsOfVO) -> None:
+    assert wms("admin", "manager", "lhcb") == ["mallory\tmanager\tno"]
+    assert "Only operators may do this" in wms("admin", "manager", "lhcb", "lhcb_member", code=1)
+    assert "Only operators may do this" in wms("admin", "token", "lhcb_member", code=1)
+    User.objects.filter(username="mallory").update(operator=True)
+    made = "lhcb_member is a manager of lhcb."
+    make = ("admin", "manager", "lhcb", "lhcb_member")
+    assert wms(*make, "--dry-run") == [f"Nothing was changed. With the change: {made}"]
+    assert wms(*make) == [made]
+    assert wms("admin", "manager", "lhcb") == ["lhcb_member\tmanager\tno", "mallory\tmanager\tno"]
+    assert wms(*make, "--remove") == ["lhcb_member is no manager of lhcb any more."]
+    assert "Name the user" in wms("admin", "manager", "lhcb", "--remove", code=2)
+    (line,) = wms("admin", "token", "lhcb_member")
+    number = line.split("\t")[0]
+    revoke = ("admin", "token", "lhcb_member", "--revoke", number)
+    done = f"Token {number} of lhcb_member is revoked."
+    assert wms(*revoke, "--dry-run") == [f"Nothing was changed. With the change: {done}"]
+    assert ApiToken.objects.get(pk=number).revoked_at is None
+    assert wms(*revoke) == [done]
+    assert ApiToken.objects.get(pk=number).revoked_at is not None
+    assert "Not found" in wms("admin", "token", "lhcb_member", "--revoke", "999999", code=1)
+    assert wms("admin", "token", "lhcb_member", "--revoke-all") == ["All tokens of lhcb_member are revoked."]
+
+
 def test_only_operators_import_downtimes(wms: Wms, tmp_path: Path) -> None:
     (tmp_path / "gocdb.xml").write_text("<results/>")
     assert "Only operators may do this" in wms("admin", "downtime", "--import", str(tmp_path / "gocdb.xml"), code=1)

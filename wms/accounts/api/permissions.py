@@ -65,6 +65,28 @@ def require_manager(vo: VO, user: User) -> None:
         raise PermissionDenied(f"Only managers of {vo} and operators may do this.")
 
 
+def managed_vo(request: Request, name: str) -> VO:
+    """Return a VO that the caller manages.
+
+    Raises:
+        Http404: there is none of this name that the caller sees.
+        PermissionDenied: the caller does not manage it.
+    """
+    user = user_of(request)
+    vo = get_object_or_404(VO.objects.visible_to(user), name=name)
+    require_manager(vo, user)
+    return vo
+
+
+def user_named(username: str) -> User:
+    """Return a user of whatever VO, for operators.
+
+    Raises:
+        Http404: there is none of exactly this name.
+    """
+    return get_object_or_404(User, username=User.normalize_username(username))
+
+
 def managed_group(request: Request, name: str) -> Group:
     """Return a group of a VO that the caller manages, with the VO.
 

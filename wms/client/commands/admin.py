@@ -12,6 +12,7 @@ from . import (
     admin_configuration,
     admin_downtimes,
     admin_history,
+    admin_parameters,
     admin_people,
     admin_pilots,
     admin_policies,
@@ -27,6 +28,7 @@ _ACTIONS: Mapping[str, AdminAction] = {
     **admin_people.ACTIONS,
     **admin_pilots.ACTIONS,
     **admin_sites.ACTIONS,
+    **admin_parameters.ACTIONS,
     **admin_history.ACTIONS,
     **admin_configuration.ACTIONS,
     "shares": AdminAction(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from ..connection import Record
-from ..errors import ServerRefusedError
+from ..errors import ServerRefusedError, WrongUsageError
 from ..terminal.console import can_ask
 from ..terminal.text import plain
 from ..wire.protocol import API_V1
@@ -58,6 +58,24 @@ def end_in(options: Namespace) -> dict[str, object]:
 def address_of(*names: str) -> str:
     """Return the address below the interface with these parts."""
     return API_V1 + "".join(f"{quote(name, safe='')}/" for name in names)
+
+
+def address_of_place(place: str, *names: str) -> str:
+    """Return the address of what *names* are of a place: SITE, SITE/CE or SITE/CE/QUEUE."""
+    levels = [part for pair in zip(("sites", "ces", "queues"), names_of_place(place)) for part in pair]
+    return address_of(*levels, *names)
+
+
+def names_of_place(place: str) -> list[str]:
+    """Return the names of a place: of its site, its computing element and its queue, as far as it has them.
+
+    Raises:
+        WrongUsageError: it is no place.
+    """
+    names = place.split("/")
+    if len(names) > 3 or not all(names):
+        raise WrongUsageError(f'"{plain(place)}" is no place; write SITE, SITE/CE or SITE/CE/QUEUE.')
+    return names
 
 
 def delete(session: CommandSession, address: str, options: Namespace) -> None:

@@ -11,7 +11,7 @@ from ..connection import Record
 from ..errors import WrongUsageError
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from ..terminal.text import moment, plain
-from .admin_changes import AdminAction, address_of, tried
+from .admin_changes import AdminAction, address_of, names_of_place, tried
 from .arguments import rfc3339, seconds, whole_number
 from .command import CommandOutput, CommandSession
 
@@ -74,11 +74,8 @@ def _downtime(options: Namespace, session: CommandSession) -> CommandOutput:
 def _declare(options: Namespace, session: CommandSession) -> CommandOutput:
     if not options.place or options.because is None or (options.for_s is None and options.until is None):
         raise WrongUsageError("A downtime has a place, an end and a reason: give --until, or --for, and --because.")
-    names = options.place.split("/")
-    if len(names) > 3 or not all(names):
-        raise WrongUsageError(f'"{plain(options.place)}" is no place; write SITE, SITE/CE or SITE/CE/QUEUE.')
     body = {
-        **dict(zip(("site", "ce", "queue"), names)),
+        **dict(zip(("site", "ce", "queue"), names_of_place(options.place))),
         **_times(options),
         "reason": options.because,
         "dry_run": options.dry_run,

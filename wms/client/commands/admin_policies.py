@@ -17,6 +17,7 @@ from .admin_changes import (
     add_end,
     add_reason,
     address_of,
+    address_of_place,
     delete,
     end_in,
     reason_in,
@@ -74,14 +75,10 @@ def _configure_state(parser: ArgumentParser) -> None:
 
 
 def _set_state(options: Namespace, session: CommandSession) -> CommandOutput:
-    names = options.place.split("/")
-    if len(names) > 3 or not all(names):
-        raise WrongUsageError(f'"{plain(options.place)}" is no place; write SITE, SITE/CE or SITE/CE/QUEUE.')
-    levels = [part for pair in zip(("sites", "ces", "queues"), names) for part in pair]
     body = {"state": _STATES[options.action], "dry_run": options.dry_run}
     if options.action != "allow":
         body |= {"reason": options.because, **end_in(options)}
-    answer = session.server.put(address_of(*levels, "state"), body, expects="state")
+    answer = session.server.put(address_of_place(options.place, "state"), body, expects="state")
     until = f" until {moment(answer['until'])}" if answer["until"] else ""
     place = plain(answer["place"])
     said = f"{place[0].upper()}{place[1:]} is {plain(answer['state'])}{until}. {plain(answer['consequence'])}".rstrip()

@@ -6,7 +6,16 @@ so nothing below may import ``rest_framework.views`` or ``rest_framework.generic
 
 from wms.kernel.file_answers import AnyClientNegotiation
 from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_token, token_in
-from wms.kernel.rest.changes import ChangeIn, ConfirmedIn, DeletionIn, EndIn, ExplainedIn, ZonedTime, end_in
+from wms.kernel.rest.changes import (
+    ChangeIn,
+    ConfirmedIn,
+    DeletionIn,
+    EndIn,
+    ExplainedIn,
+    ZonedTime,
+    end_in,
+    transaction_of,
+)
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
 from wms.kernel.rest.fields import Flag, GroupBy, Name, Number, ReasonText, Text, WholeNumber
@@ -46,4 +55,5 @@ __all__ = [
     "has_bearer_token",
     "load_json",
     "token_in",
+    "transaction_of",
 ]

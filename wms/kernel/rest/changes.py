@@ -1,10 +1,12 @@
 """Inputs that all changes of the configuration over REST share: trying, confirming, and the end of a state."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from django.core.exceptions import ValidationError as DjangoValidationError
+from django.db import transaction
 from rest_framework import serializers
 
 from wms.kernel.clock import current_time
@@ -34,6 +36,18 @@ class ChangeIn(StrictSerializer):
     """A change of the configuration."""
 
     dry_run = Flag(default=False, help_text="Check and answer as for a change, and change nothing.")
+
+
+@contextmanager
+def transaction_of(values: Mapping[str, Any]) -> Iterator[None]:
+    """Carry out the change within in a transaction of its own, which a dry run rolls back.
+
+    Args:
+        values: validated ones of a ChangeIn or a DeletionIn.
+    """
+    with transaction.atomic(durable=True):
+        yield
+        transaction.set_rollback(values["dry_run"])
 
 
 class ExplainedIn(ChangeIn):

@@ -59,6 +59,10 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         ),
         "bad_offer": ("the offer contradicts itself or names what does not exist", "correct the offer"),
         "bad_request": ("the request cannot be read, or its body broke off", "send it as documented"),
+        "bad_parameters": (
+            "a parameter is not comparable with requirements, or of a VO that the site does not serve",
+            "correct the fields in `errors`",
+        ),
         "bad_pause": ("the pause has no reason, or its end is past", "give a reason and a future end"),
         "bad_requirements": (
             "the requirements section cannot be understood, or nothing can meet it",
