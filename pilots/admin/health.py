@@ -13,7 +13,7 @@ from pilots.services import ce_cycle, exclusions
 from pilots.tasks import serve_ce
 from resources.queries.rights import sites_serving, sites_serving_only
 from wms.accounts.admin.rights import VOLevelLedger
-from wms.kernel.admin.actions import ReasonedActionForm, reason_in
+from wms.kernel.admin.actions import ReasonedActionForm, reason_in, say
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
@@ -122,5 +122,6 @@ class BlackHoleAdmin(VOLevelLedger[BlackHole]):
     def lift(self, request: HttpRequest, queryset: QuerySet[BlackHole]) -> None:
         """Lift the black holes; leases that ended there before count no more."""
         rows, by = self.changeable(request, queryset), str(request.user)
+        chosen = rows.count()  # before: the list may be filtered by what changes
         lifted = exclusions.lift(rows, by=by, now=current_time(), reason=reason_in(request))
-        self.message_user(request, f"{counted(lifted, 'black hole')} lifted.")
+        say(self, request, done=lifted, of=chosen, thing="black hole", verb="lifted")

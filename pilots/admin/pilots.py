@@ -29,6 +29,7 @@ from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 from wms.kernel.names import counted, in_percent
+from wms.kernel.time_texts import to_the_second
 
 #: Characters of a log on a page; the portal shows more.
 _NEWEST_LENGTH = 16 * 1024
@@ -114,6 +115,10 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         """Return the pilots of the VOs."""
         return Q(vo__in=vos)
 
+    def offers(self, action: str, row: Pilot) -> bool:
+        """Return whether the action could change the pilot."""
+        return row.ended_at is None and (row.drained_at if action == "drain" else row.revoked_at) is None
+
     @admin.action(description="Drain selected pilots: no new jobs …")
     def drain(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> HttpResponse | None:
         """Drain the pilots: they end after the jobs that they have."""
@@ -169,11 +174,11 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         counts = [(name, left[name]) for name in CONDITIONS if name in left]
         return format_html_join("\n", "<div>{}: {}</div>", counts) or _NONE
 
-    @admin.display(description="times (UTC)")
+    @admin.display(description="times")
     def times(self, pilot: Pilot) -> SafeString | str:
         """Return the times of a pilot's life, in their usual order."""
         moments = {name: getattr(pilot, name) for name in _MOMENTS}
-        return _table((_MOMENTS[name], f"{at:%Y-%m-%d %H:%M:%S}") for name, at in moments.items() if at is not None)
+        return _table((_MOMENTS[name], to_the_second(at)) for name, at in moments.items() if at is not None)
 
     @admin.display(description="requested")
     def asked_for(self, pilot: Pilot) -> SafeString | str:
@@ -193,7 +198,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     @admin.display(description="not found by jobs")
     def missed_there(self, pilot: Pilot) -> SafeString | str:
         """Return what jobs did not find on the node, with times."""
-        return _table((at, name, detail) for name, detail, at in missed(pilot.node))
+        return _table((f"{at} UTC", name, detail) for name, detail, at in missed(pilot.node))
 
     @admin.display(description="newest lines")
     def newest_lines(self, pilot: Pilot) -> SafeString | str:

@@ -3,7 +3,7 @@
 from types import MappingProxyType
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.validators import RegexValidator
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
@@ -15,6 +15,7 @@ from resources.services.ce_rules import refusal_of_url_over_http
 from resources.services.site_tokens import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
+from wms.kernel.admin.actions import say
 from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.clock import current_time
@@ -153,9 +154,13 @@ class SiteTokenAdmin(VOLevelLedger[SiteToken]):
     @admin.action(description="Revoke selected tokens", permissions=["view"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[SiteToken]) -> None:
         """Revoke the tokens."""
-        now = current_time()
+        now, chosen = current_time(), queryset.count()  # before: the list may be filtered by what changes
         tokens = list(self.changeable(request, queryset).filter(revoked_at__isnull=True).order_by("pk"))
         for token in tokens:
             revoke_site_token(token_id=token.pk, now=now)
             self.log_change(request, token, "Revoked.")
-        self.message_user(request, f"{len(tokens)} tokens revoked.", messages.SUCCESS)
+        say(self, request, done=len(tokens), of=chosen, thing="token", verb="revoked")
+
+    def offers(self, action: str, row: SiteToken) -> bool:  # noqa: ARG002 - there is one action
+        """Return whether the token can still be revoked."""
+        return row.revoked_at is None

@@ -64,6 +64,10 @@ class StatesAdmin(VOLevelAdmin[LevelT]):
         """Return in a sentence how many jobs run there, and wait for it alone; empty: that is not known."""
         return ""
 
+    def offers(self, action: str, row: LevelT) -> bool:
+        """Return whether the action could change the row: a ban or drain may get another reason or end."""
+        return action != "activate" or row.state != ResourceState.ACTIVE
+
     @admin.action(description="Ban selected rows …", permissions=["change"])
     def ban(self, request: HttpRequest, queryset: QuerySet[LevelT]) -> HttpResponse | None:
         """Take no jobs, and let no pilot register."""

@@ -1,6 +1,6 @@
 """The admin page of limits and quotas."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 
 from django import forms
@@ -96,6 +96,13 @@ class LimitAdmin(VOLevelAdmin[Limit]):
         """Return the room, or why there is none."""
         # A new limit has no annotations.
         return room_in_words(limit, now=vars(limit)["right_now"]) if "right_now" in vars(limit) else ""
+
+    def get_deleted_objects(
+        self, objs: QuerySet[Limit] | Sequence[Limit], request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """Return what a deletion includes: the limits, each with the jobs that it limits."""
+        _, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        return [name_of(limit) for limit in objs], counts, lacking, protected
 
     def full_name(self, row: Model) -> str:
         """Return the name in the history, with the jobs that it limits."""

@@ -40,7 +40,7 @@ from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.clock import current_time
 from wms.kernel.compression import without_compression
 from wms.kernel.consequences import Consequence
-from wms.kernel.time_texts import duration
+from wms.kernel.time_texts import duration, to_the_second
 from wms.wire.amounts import AMOUNT
 
 M = TypeVar("M", bound=Model)
@@ -411,7 +411,7 @@ class QueueAdmin(LevelAdmin[Queue]):
         rows = (
             (
                 report.platform,
-                f"{report.host_name}, {report.seen_at:%Y-%m-%d %H:%M %Z}",
+                f"{report.host_name}, {to_the_second(report.seen_at)}",
                 contradiction(queue, report.platform, has_containers=queue.container),
             )
             for report in latest_reports(queue)

@@ -20,7 +20,7 @@ def test_the_page_shows_the_last_empty_match_and_its_last_condition(manager: Cli
     Pilot.objects.update(nothing_at=NOW, nothing_left=left)
     page = manager.get(change(mine.pilot)).content.decode()
     assert re.findall(r"<div>(\w+: \d+)</div>", page) == [f"{name}: {count}" for name, count in left.items()]
-    assert "<td>last empty match</td><td>2026-06-01 12:00:00</td>" in page
+    assert "<td>last empty match</td><td>2026-06-01 12:00:00 UTC</td>" in page
     assert "2026-06-01 12:00:00 UTC" in manager.get(changelist(Pilot)).content.decode()
 
 
@@ -36,7 +36,7 @@ def test_the_page_shows_times_node_check_and_log_as_plain_text(manager: Client, 
     logs.append(LogPart(offset=0, text="one <script>\n"), pilot_id=mine.pilot.pk, now=NOW)
     logs.keep_output("two <script>\n", pilot_id=mine.pilot.pk, now=NOW)
     page = manager.get(change(mine.pilot)).content.decode()
-    assert "<td>started</td><td>2026-06-01 12:00:00</td>" in page
+    assert "<td>started</td><td>2026-06-01 12:00:00 UTC</td>" in page
     assert "<td>ended</td>" not in page
     assert "<td>disk</td><td>fit</td><td>40 GB</td>" in page
     assert "<td>clock</td><td>not fit</td><td>&lt;i&gt;late&lt;/i&gt;</td>" in page
@@ -61,5 +61,5 @@ def test_the_page_shows_sizes_lists_and_missing_requirements_in_words(manager: C
     assert "<td>Memory</td><td>24 GB</td>" in page
     assert "<td>Scratch directories</td><td>/scratch (TMPDIR): 76 GB free</td>" in page
     assert "<td>Container runtime</td><td>–</td>" in page
-    assert "<td>2026-06-01 12:00:00</td><td>software</td><td>missing: &lt;b&gt;</td>" in page
+    assert "<td>2026-06-01 12:00:00 UTC</td><td>software</td><td>missing: &lt;b&gt;</td>" in page
     assert '<table class="facts"><tr><td>Queue</td><td>grid</td></tr>\n<tr><td>Wall time</td><td>24 h</td></tr>' in page

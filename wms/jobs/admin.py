@@ -91,6 +91,10 @@ class OwnerAdmin(UserAdmin):
             result = suspensions.end_payloads([obj], by=request.user, now=current_time())
             self.message_user(request, f"User {obj}: {result}.", messages.WARNING)
 
+    def offers(self, action: str, row: User) -> bool:
+        """Return whether the action could change the user."""
+        return {"suspend": row.is_active, "restore": not row.is_active}.get(action, super().offers(action, row))
+
     @admin.action(description="Suspend selected users …", permissions=["change"])
     def suspend(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
         """End log-ins, tokens and payloads, and match no waiting job."""

@@ -30,10 +30,12 @@ from wms.accounts.queries import HistoryEntry, history_of_person, is_above, is_i
 from wms.accounts.services import SuspendedError, issue_password_link, revoke_token
 from wms.accounts.services.members import record_member
 from wms.accounts.services.second_factors import reset_second_factors
+from wms.kernel.admin.actions import say
 from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import EVERYTHING, Recorded, What
 from wms.kernel.clock import current_time
 from wms.kernel.compression import without_compression
+from wms.kernel.names import counted
 
 if TYPE_CHECKING:
     from django.contrib.admin.options import InlineModelAdmin, _DisplayT, _FieldOpts, _FieldsetSpec, _ListFilterT
@@ -287,7 +289,11 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         # Not one's own: that is asked for on the page of second factors, with a code; here a stolen session would do.
         users = list(self.changeable(request, queryset).exclude(pk=request.user.pk or 0).order_by("pk"))
         reset = reset_second_factors(users)
-        self.message_user(request, f"{reset} second factors reset.", messages.SUCCESS)
+        if reset:
+            self.message_user(request, f"{counted(reset, 'second factor')} reset.", messages.SUCCESS)
+        else:
+            sentence = "Nothing was changed: no chosen user, other than yourself, has a second factor."
+            self.message_user(request, sentence, messages.WARNING)
 
     def has_reset_second_factor_permission(self, request: HttpRequest) -> bool:
         """Return whether the user may reset second factors of others; only operators may."""
@@ -350,12 +356,16 @@ class ApiTokenAdmin(VOLevelLedger[ApiToken]):
     @admin.action(description="Revoke selected tokens", permissions=["view"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
         """Revoke the tokens."""
-        now = current_time()
+        now, chosen = current_time(), queryset.count()  # before: the list may be filtered by what changes
         tokens = list(queryset.filter(revoked_at__isnull=True).order_by("pk"))
         for token in tokens:
             revoke_token(token_id=token.pk, now=now)
             self.log_change(request, token, "Revoked.")
-        self.message_user(request, f"{len(tokens)} tokens revoked.", messages.SUCCESS)
+        say(self, request, done=len(tokens), of=chosen, thing="token", verb="revoked")
+
+    def offers(self, action: str, row: ApiToken) -> bool:  # noqa: ARG002 - there is one action
+        """Return whether the token can still be revoked."""
+        return row.revoked_at is None
 
 
 def _is_superuser(request: HttpRequest) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME, ActionForm
 from django.contrib.admin.options import ModelAdmin
 from django.contrib.admin.widgets import AdminTextInputWidget
@@ -11,7 +12,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 
-from wms.kernel.names import composed
+from wms.kernel.names import composed, counted
 
 #: Field of a form that was sent from the page of a row; its value is the key of the row, to whose page one returns.
 OF_ROW = "of_row"
@@ -36,6 +37,28 @@ class ReasonedActionForm(ActionForm):
 def reason_in(request: HttpRequest) -> str:
     """Return the reason that was given with an action; may be empty."""
     return composed(request.POST.get("reason", "").strip())[:200]
+
+
+def say(page: "ModelAdmin[Any]", request: HttpRequest, *, done: int, of: int, thing: str, verb: str) -> None:
+    """Say how many of the rows an action has changed; a warning if all were so before.
+
+    Args:
+        page: of the rows.
+        request: which chose the action.
+        done: number of those that were changed.
+        of: number of those that were chosen.
+        thing: what they are, as one: "token".
+        verb: what they are now: "revoked".
+    """
+    rest = of - done
+    if not done:
+        sentence, level = f"Nothing was changed: {counted(of, thing)} {verb} already.", messages.WARNING
+    elif rest:
+        before = "the other was" if rest == 1 else f"the other {rest:,} were"
+        sentence, level = f"{done:,} of {counted(of, thing)} {verb}; {before} already.", messages.SUCCESS
+    else:
+        sentence, level = f"{counted(done, thing)} {verb}.", messages.SUCCESS
+    page.message_user(request, sentence, level)
 
 
 def ask(

@@ -203,9 +203,14 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         if obj is not None and self.row_actions:
             actions = self.get_actions(request)
             is_changeable = self.changeable(request, self.get_queryset(request).filter(pk=obj.pk)).exists()
-            offered = [each for each in self.row_actions.items() if each[0] in actions] if is_changeable else []
+            offered = [each for each in self.row_actions.items() if each[0] in actions and self.offers(each[0], obj)]
+            offered = offered if is_changeable else []
             context |= {"row_actions": offered, "has_reason": issubclass(self.action_form, ReasonedActionForm)}
         return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def offers(self, action: str, row: M) -> bool:
+        """Return whether the page of a row has a button for the action: whether it could change the row."""
+        return True
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *others: Any) -> HttpResponse | None:  # noqa: ANN401 - Django's own
         """Apply an action; one that was chosen on the page of a row leads back to it."""
