@@ -211,3 +211,9 @@ def problems_of(parameters: object) -> Mapping[str, str]:
             sentences[str(name)] = f'"{spellings[folded]}" is the same name; case is ignored'
         spellings[folded] = name
     return sentences
+
+
+def names_in(parameters: object, by_vo: object) -> frozenset[str]:
+    """Return the names of the parameters of a place: those for all VOs, and those of any VO."""
+    groups = [parameters, *(by_vo.values() if isinstance(by_vo, Mapping) else ())]
+    return frozenset(str(name) for group in groups if isinstance(group, Mapping) for name in group)

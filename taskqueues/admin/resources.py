@@ -19,6 +19,7 @@ from resources.admin.forms import CEForm, DefinitionForm, LevelForm
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
 from resources.domain.advertised_load import MAXIMA
 from resources.domain.enums import SiteTokenPurpose
+from resources.domain.parameters import names_in
 from resources.domain.throttles import mistakes_in
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement
 from resources.queries.nodes import contradiction, latest_reports
@@ -27,7 +28,7 @@ from resources.services.site_tokens import issue_site_token
 from resources.services.states import full_name
 from resources.services.throttles import COLUMNS, recompute
 from taskqueues.services import classads, submit_pools
-from taskqueues.services.consequences import of_served
+from taskqueues.services.consequences import of_parameters, of_served
 from taskqueues.services.throttles import consequences_of
 from taskqueues.tasks import refresh_soon
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
@@ -86,17 +87,32 @@ def _served_by(site: Site) -> list[VO] | None:
     return list(site.vos.all()) or None
 
 
+class PlaceForm(ConfirmedForm[LevelT], LevelForm[LevelT]):
+    """A site, a computing element or a queue; parameters with names that are probably mistyped are confirmed."""
+
+    def consequences(self) -> Iterable[Consequence]:
+        """Yield names of new parameters that nothing reads."""
+        if {*_PARAMETERS} & {*self.changed_data}:
+            before = names_in(*(self.initial.get(name) for name in _PARAMETERS))
+            names = names_in(self.instance.parameters, self.instance.vo_parameters) - before
+            yield from of_parameters(names, vos=self._served())
+
+
+class ComputingElementForm(PlaceForm[ComputingElement], CEForm):
+    """A computing element."""
+
+
 class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
     """Base of the pages of sites, computing elements and queues."""
 
-    form = LevelForm
+    form = PlaceForm
 
     def full_name(self, row: Model) -> str:
         """Return the name in the security log, with the levels above."""
         return full_name(row) if isinstance(row, Site | ComputingElement | Queue) else super().full_name(row)
 
 
-class SiteForm(ConfirmedForm[Site], LevelForm[Site]):
+class SiteForm(PlaceForm[Site]):
     """A site, with the settings that its throttle policy needs, and storage elements that serve its VOs."""
 
     def clean(self) -> None:
@@ -109,7 +125,8 @@ class SiteForm(ConfirmedForm[Site], LevelForm[Site]):
                 self.add_error(COLUMNS[name], f"{capfirst(sentence)}.")
 
     def consequences(self) -> Iterable[Consequence]:
-        """Yield what the settings of the throttle stop, and other VOs."""
+        """Yield what the settings of the throttle stop, and other VOs; and parameters as for every place."""
+        yield from super().consequences()
         yield from consequences_of(self.instance)
         if self.instance.pk and "vos" in self.changed_data:
             yield from of_served(self.instance, before=self.instance.vos.all(), after=self.cleaned_data["vos"])
@@ -285,7 +302,7 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
     deleting what only they could add again.
     """
 
-    form = CEForm
+    form = ComputingElementForm
     kind = SecurityEventKind.COMPUTING_ELEMENT_CHANGED
     logged_values = frozenset({*_PARAMETERS, "middleware", "setup"})
     managers_may = EVERYTHING - {"add", "delete"}

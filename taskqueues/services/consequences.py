@@ -1,20 +1,26 @@
 """Consequences of limits, priorities and throttles: the jobs that they stop at once (ADR 105)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import datetime
+from typing import Final
 
 from django.db import transaction
 from django.db.models import QuerySet
 
 from resources.domain.enums import ThrottlePolicy
+from resources.domain.parameters import folded_name
 from resources.models import Site, ThrottleState
+from resources.queries.known_names import requirement_names
 from resources.queries.throttles import remarks_on, throttle_of
-from taskqueues.models import Limit
+from taskqueues.models import Limit, SubmitPool
 from taskqueues.queries import job_types_for, limit_in_words, waiting_in, waiting_only_in, with_counts
 from wms.accounts.models import VO, Group
 from wms.kernel.consequences import Consequence
 from wms.kernel.names import counted, did_you_mean
+
+#: Likeness, 0 to 1, from which a name of a parameter is probably another one, mistyped.
+_ALIKE: Final = 0.8
 
 # ---- Limits ----------------------------------------------------------------------------------------------------------
 
@@ -109,6 +115,34 @@ def of_served(site: Site, *, before: Iterable[VO], after: Iterable[VO]) -> Itera
             yield Consequence(
                 sentence=f"The site {site} no longer serves the VO {vo}.",
                 extent=f"{jobs_in_words(number, 'wait')} that can run nowhere else.",
+                is_felt=True,
+            )
+
+
+# ---- Parameters of places --------------------------------------------------------------------------------------------
+
+
+def of_parameters(names: Collection[str], *, vos: Iterable[VO]) -> Iterator[Consequence]:
+    """Yield the names of new parameters that are like a known name, and that nothing reads: probably mistakes.
+
+    A name that is like no other is not one of them: later jobs may require it.
+
+    Args:
+        names: of parameters that a place did not have, which is not stored yet.
+        vos: that the place serves, whose jobs read its parameters; empty: all.
+    """
+    if not names:
+        return
+    served = {*vos} or {*VO.objects.all()}
+    required = SubmitPool.objects.filter(vo__in=served).values_list("requirements", flat=True)
+    known = {str(name) for requirements in required for name in requirements}.union(*map(requirement_names, served))
+    folded = {folded_name(name) for name in known}
+    for name in sorted(names):
+        hint = "" if folded_name(name) in folded else did_you_mean(name, known, cutoff=_ALIKE)
+        if hint:
+            yield Consequence(
+                sentence=f'No definition, job or other place has the parameter "{name}".{hint}',
+                extent="No job that waits reads it.",
                 is_felt=True,
             )
 

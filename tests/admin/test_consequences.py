@@ -12,7 +12,7 @@ from resources.domain.advertisements import of_numbers
 from resources.models import Site
 from taskqueues.models import Limit
 from tests.admin.conftest import NO_MEMBERSHIPS, RowsOfVO, add, change, errors_of
-from tests.admin.test_resources import of_site
+from tests.admin.test_resources import of_queue, of_site
 from tests.factories import make_job
 from wms.accounts.models import SecurityEvent
 
@@ -233,3 +233,19 @@ def test_parameters_of_a_vo_that_the_site_does_not_serve_are_refused(
     assert "vo_parameters" in errors_of(operator.post(change(mine.site), fields))
     Site.objects.filter(pk=mine.site.pk).update(vo_parameters={"atlas": {"Memory": 5}})
     assert is_saved(operator, change(mine.site), fields)
+
+
+def test_a_new_parameter_whose_name_is_like_a_known_one_is_asked_about_at_each_level(
+    operator: Client, mine: RowsOfVO, theirs: RowsOfVO
+) -> None:
+    asked = 'No definition, job or other place has the parameter "lhcbMemry". Did you mean "lhcbMemory"?'
+    fields = of_site(vos=[mine.vo.pk], parameters='{"lhcbMemry": 5, "Tier": 2, "lhcbmemory": 7}')
+    assert boxes(operator, change(mine.site), fields) == {asked: f"{asked} No job that waits reads it."}
+    assert is_saved(operator, change(mine.site), fields | {"confirmed": [asked]})
+    # It is known from now on.
+    assert is_saved(operator, change(mine.queue), of_queue(vo_parameters='{"lhcb": {"lhcbMemry": 5}}'))
+    assert boxes(operator, change(mine.queue), of_queue(parameters='{"Tieer": 5}')).keys() == {
+        'No definition, job or other place has the parameter "Tieer". Did you mean "Tier"?'
+    }
+    # Names of other VOs are not told.
+    assert is_saved(operator, change(mine.queue), of_queue(parameters='{"atlasMemry": 5}'))

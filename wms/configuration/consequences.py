@@ -4,17 +4,20 @@ from collections.abc import Iterator
 
 from matching.queries.closing import of_closing
 from resources.domain.enums import ResourceState
+from resources.domain.parameters import names_in
 from resources.models import Site
 from taskqueues.models import Limit
 from taskqueues.services.consequences import (
     closes,
     of_expression,
+    of_parameters,
     of_priority,
     of_served,
     of_stored_limits,
     of_throttle,
 )
-from wms.configuration.plan import Plan, StoredConfiguration
+from wms.accounts.models import VO
+from wms.configuration.plan import Plan, StoredConfiguration, entries_after
 from wms.configuration.problems import ConfigurationError
 from wms.configuration.reading import Reading
 from wms.configuration.sections import AnyChange, AnySection
@@ -47,6 +50,16 @@ class Consequences:
             and not change.is_new
             and section.entries[change.identity].status.state == ResourceState.ACTIVE
             and change.entry.status.state != ResourceState.ACTIVE
+        ]
+        sites = entries_after(planned, database.sites)
+        self._parameters = [
+            (change, consequence)
+            for section, change in planned.changes
+            if section in (database.sites, database.ces, database.queues)
+            for consequence in of_parameters(
+                _new_parameters(section, change),
+                vos=VO.objects.filter(name__in=sites[change.identity[:1]].vos),
+            )
         ]
         self._open_sites = {site.pk for site in stored if not closes(site, now=self._now)}
 
@@ -90,7 +103,17 @@ class Consequences:
             yield from ((change, each) for each in of_served(site, before=vos_before, after=vos_after))
         for section, change in self._closed:
             yield change, of_closing(section.rows[change.identity])
+        yield from self._parameters
 
 
 def _of(planned: Plan, section: AnySection) -> Iterator[AnyChange]:
     return (change for of, change in planned.changes if of is section)
+
+
+def _new_parameters(section: AnySection, change: AnyChange) -> frozenset[str]:
+    """Return the names of the parameters that a change gives to a place which had none of them."""
+    if not change.changed & {"parameters", "vo_parameters"}:
+        return frozenset()
+    stored, entry = section.entries.get(change.identity), change.entry
+    before = frozenset() if stored is None else names_in(stored.parameters, stored.vo_parameters)
+    return names_in(entry.parameters, entry.vo_parameters) - before

@@ -121,3 +121,13 @@ def test_parameters_of_a_vo_that_the_site_does_not_serve_are_refused() -> None:
     ]
     apply(f"sites: [{{name: A, {ce}}}]")
     apply(f"sites: [{{name: A, vos: [lhcb], {ce}}}]")  # stored before
+
+
+def test_a_new_parameter_whose_name_is_like_a_known_one_is_refused_until_confirmed() -> None:
+    make_vo(name="lhcb")
+    apply("sites: [{name: A, parameters: {Memory: 5}}]")
+    text = "sites: [{name: B, ces: [{name: c, type: local, vo_parameters: {lhcb: {Memry: 5, Tier: 2}}}]}]"
+    (problem,) = problems_of(text)
+    assert 'place has the parameter "Memry". Did you mean "Memory"? No job that waits reads it. If that' in problem
+    assert len(apply(text, confirmed=True).warnings) == 1
+    assert apply(text).warnings == ()
