@@ -199,7 +199,8 @@ def _why_closed(throttle: Throttle, state: ThrottleState) -> str:
     if most == 0:
         return _no_room(throttle, state)
     if most is not None and state.matched >= most:
-        return f"{state.matched} matches since the measurement, which left room for {most}."
+        matches = "1 match" if state.matched == 1 else f"{state.matched} matches"
+        return f"{matches} since the measurement, which left room for {most}."
     condition = throttle.in_the_way(matched=state.matched)
     return "" if condition is None else _not_true(condition, throttle, state)
 

@@ -100,9 +100,9 @@ def help_text() -> str:
 
 
 def _sentences(error: ClientError) -> str:
-    """Return the sentence of an error, and those of the fields that are wrong."""
+    """Return the sentence of an error, or its lines, and those of the fields that are wrong."""
     errors = getattr(error, "errors", {})
-    lines = [plain(error)]
+    lines = [plain(line) for line in str(error).split("\n")]
     for field, sentences in errors.items():
         lines += [f"  {plain(field)}: {plain(sentence)}" for sentence in sentences if str(sentence) not in str(error)]
     return "\n".join(lines)

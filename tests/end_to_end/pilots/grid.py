@@ -23,6 +23,7 @@ from tests.pace import wait_for, within
 from tests.programs import directory_of_payloads
 from tests.slurm import CORES, SlurmCluster, slurm_cluster
 from tests.ssh import SSHHost, ssh_host
+from wms.demo.job_table import OPEN
 
 #: Of anything that is waited for here, on a machine that does other things too.
 WITHIN_S = 240.0
@@ -202,15 +203,24 @@ class System:
 
     # ---- what users do ----
 
-    def submit(self, owner: str, body: Record) -> list[int]:
-        """Submit jobs; return their ids."""
+    def submit(self, owner: str, body: Record, *, is_warned: bool = False) -> list[int]:
+        """Submit jobs, of which the server warns if *is_warned*; return their ids."""
         answer = self._ask("POST", "/api/v1/jobs/", {"request_id": str(uuid4()), **body}, owner=owner)
-        assert not answer["warnings"], answer
+        assert bool(answer["warnings"]) is is_warned, answer
         return [job["id"] for job in answer["jobs"]]
 
     def job(self, owner: str, job_id: int) -> Record:
         """Return the job as its owner sees it."""
         return self._ask("GET", f"/api/v1/jobs/{job_id}/", owner=owner)
+
+    def kill_all_jobs(self, by: str) -> None:
+        """Kill, by an operator, all jobs that have not ended."""
+        body = {"action": "kill", "filter": {"status": sorted(OPEN)}}
+        self._ask("POST", "/api/v1/jobs/bulk/", body, owner=by)
+
+    def log_in_anew(self) -> None:
+        """Forget the tokens of all users, who log in when they send the next request."""
+        self._tokens.clear()
 
     def upload(self, owner: str, file: Path) -> str:
         """Upload a file; return its name in job descriptions."""
@@ -257,6 +267,11 @@ class System:
         """Return the rows of a query of the database."""
         with psycopg.connect(self._database(), autocommit=True, row_factory=dict_row) as connection:
             return connection.execute(statement, values).fetchall()
+
+    def write(self, statement: str, *values: object) -> None:
+        """Change rows of the database: what no user can, such as the past."""
+        with psycopg.connect(self._database(), autocommit=True) as connection:
+            connection.execute(statement, values)
 
     def tuples(self, statement: str) -> Sequence[Sequence[Any]]:
         """Return the rows of a query of the database as tuples."""

@@ -283,6 +283,14 @@ def test_a_server_writes_no_control_characters(
     assert shown.replace("\n", "").replace("\t", "").isprintable()
 
 
+def test_an_error_of_several_lines_is_shown_as_lines(
+    configured: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configured.answers(400, {"code": "bad_configuration", "detail": f"line 2: A is missing.\nline 3: {EVIL}"})
+    assert main(["admin", "limit", "7", "--delete"]) == 1
+    assert capsys.readouterr().err == "wms: line 2: A is missing.\nline 3: \\x1b]0;evil\\x07\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
