@@ -28,7 +28,7 @@ from resources.services.site_tokens import issue_site_token
 from resources.services.states import full_name
 from resources.services.throttles import COLUMNS, recompute
 from taskqueues.services import classads, submit_pools
-from taskqueues.services.consequences import of_parameters, of_served
+from taskqueues.services.consequences import of_job_types, of_parameters, of_served
 from taskqueues.services.throttles import consequences_of
 from taskqueues.tasks import refresh_soon
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
@@ -100,6 +100,16 @@ class PlaceForm(ConfirmedForm[LevelT], LevelForm[LevelT]):
 
 class ComputingElementForm(PlaceForm[ComputingElement], CEForm):
     """A computing element."""
+
+
+class QueueForm(PlaceForm[Queue]):
+    """A queue; job types that no waiting job has are confirmed."""
+
+    def consequences(self) -> Iterable[Consequence]:
+        """Yield types that no job has; and parameters as for every place."""
+        yield from super().consequences()
+        if "job_types" in self.changed_data:
+            yield from of_job_types(self.instance)
 
 
 class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
@@ -348,6 +358,7 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
 class QueueAdmin(LevelAdmin[Queue]):
     """Queues: a manager edits those of the own sites."""
 
+    form = QueueForm
     constraint_words = MappingProxyType(
         {
             "queue_required_tags_are_among_its_tags": (

@@ -10,14 +10,14 @@ from django.db.models import QuerySet
 
 from resources.domain.enums import ThrottlePolicy
 from resources.domain.parameters import folded_name
-from resources.models import Site, ThrottleState
+from resources.models import Queue, Site, ThrottleState
 from resources.queries.known_names import requirement_names
 from resources.queries.throttles import remarks_on, throttle_of
 from taskqueues.models import Limit, SubmitPool
 from taskqueues.queries import job_types_for, limit_in_words, waiting_in, waiting_only_in, with_counts
 from wms.accounts.models import VO, Group
 from wms.kernel.consequences import Consequence
-from wms.kernel.names import counted, did_you_mean
+from wms.kernel.names import counted, did_you_mean, listed
 
 #: Likeness, 0 to 1, from which a name of a parameter is probably another one, mistyped.
 _ALIKE: Final = 0.8
@@ -145,6 +145,25 @@ def of_parameters(names: Collection[str], *, vos: Iterable[VO]) -> Iterator[Cons
                 extent="No job that waits reads it.",
                 is_felt=True,
             )
+
+
+# ---- Job types of queues ---------------------------------------------------------------------------------------------
+
+
+def of_job_types(queue: Queue) -> Iterator[Consequence]:
+    """Yield that no waiting job has a type that a queue takes; in a new system no job waits at all.
+
+    Args:
+        queue: with the types that it will take; its site is stored.
+    """
+    types = job_types_for(Limit(site=queue.ce.site)) if queue.job_types else []
+    if types and not {*types} & {*queue.job_types}:
+        hint = did_you_mean(queue.job_types[0], types)
+        yield Consequence(
+            sentence=f"No waiting job has a type that the queue {queue.name} takes: {listed(queue.job_types)}.{hint}",
+            extent="It takes none of those that wait.",
+            is_felt=False,
+        )
 
 
 # ---- Throttles -------------------------------------------------------------------------------------------------------

@@ -249,3 +249,15 @@ def test_a_new_parameter_whose_name_is_like_a_known_one_is_asked_about_at_each_l
     }
     # Names of other VOs are not told.
     assert is_saved(operator, change(mine.queue), of_queue(parameters='{"atlasMemry": 5}'))
+
+
+def test_job_types_of_a_queue_that_no_waiting_job_has_are_asked_about(
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
+) -> None:
+    make_job(owner=theirs.member, group=theirs.group, job_type="Secret")
+    asked = "No waiting job has a type that the queue lhcb_queue takes: "
+    for typed, says in (("Usr", 'Usr. Did you mean "User"?'), ("Secrets", "Secrets.")):
+        words = boxes(manager, change(mine.queue), of_queue(job_types=typed))
+        assert words == {asked + says: f"{asked}{says} It takes none of those that wait."}
+    assert is_saved(manager, change(mine.queue), of_queue(job_types="User, Merge"))
+    assert is_saved(manager, change(mine.queue), of_queue(job_types=""))

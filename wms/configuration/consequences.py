@@ -10,6 +10,7 @@ from taskqueues.models import Limit
 from taskqueues.services.consequences import (
     closes,
     of_expression,
+    of_job_types,
     of_parameters,
     of_priority,
     of_served,
@@ -43,6 +44,7 @@ class Consequences:
         self._throttles = [each for each in _of(planned, database.sites) if "throttle" in each.changed]
         stored: list[Site] = [database.sites.rows[each.identity] for each in self._throttles if not each.is_new]
         self._served = [each for each in _of(planned, database.sites) if "vos" in each.changed and not each.is_new]
+        self._job_types = [each for each in _of(planned, database.queues) if "job_types" in each.changed]
         self._closed = [
             (section, change)
             for section, change in planned.changes
@@ -101,6 +103,8 @@ class Consequences:
             vos_before, vos_after = ([self._database.vos.rows[name,] for name in names] for names in (before, after))
             site = self._database.sites.rows[change.identity]
             yield from ((change, each) for each in of_served(site, before=vos_before, after=vos_after))
+        for change in self._job_types:
+            yield from ((change, each) for each in of_job_types(self._database.queues.rows[change.identity]))
         for section, change in self._closed:
             yield change, of_closing(section.rows[change.identity])
         yield from self._parameters

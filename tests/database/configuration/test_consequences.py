@@ -131,3 +131,12 @@ def test_a_new_parameter_whose_name_is_like_a_known_one_is_refused_until_confirm
     assert 'place has the parameter "Memry". Did you mean "Memory"? No job that waits reads it. If that' in problem
     assert len(apply(text, confirmed=True).warnings) == 1
     assert apply(text).warnings == ()
+
+
+@pytest.mark.usefixtures("waiting")
+def test_job_types_of_a_queue_that_no_waiting_job_has_are_stored_with_a_warning() -> None:
+    text = "sites: [{name: A, ces: [{name: c, type: local, queues: [{name: grid, cpu_time_s: 9, job_types: [TYPE]}]}]}]"
+    (warning,) = apply(text.replace("TYPE", "Usr")).warnings
+    assert warning.sentence.startswith("No waiting job has a type that the queue grid takes: Usr. Did you mean")
+    assert apply(text.replace("TYPE", "Usr")).warnings == ()
+    assert apply(text.replace("TYPE", "User")).warnings == ()
