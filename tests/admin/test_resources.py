@@ -421,4 +421,4 @@ def test_the_queue_page_lists_nodes_with_other_platforms(manager: Client, mine: 
         ReportedPlatform.objects.create(queue=mine.queue, platform=platform, host_name="wn1", seen_at=NOW)
     page = manager.get(change(mine.queue)).content.decode()
     assert "deb12 (wn1, 2026-06-01 12:00:00 UTC) The node is deb12, but the queue is configured for el9" in page
-    assert "<div>el9 (wn1, 2026-06-01 12:00 UTC) </div>" in page
+    assert "<div>el9 (wn1, 2026-06-01 12:00:00 UTC) </div>" in page
