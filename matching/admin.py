@@ -48,6 +48,14 @@ class JobsThereAdmin(StatesAdmin[LevelT]):
         """Return how many jobs run there, and wait for it alone."""
         return of_closing(level).extent
 
+    def get_deleted_objects(
+        self, objs: QuerySet[Any] | Sequence[Any], request: HttpRequest
+    ) -> tuple[list[Any], dict[str, int], set[str], list[str]]:
+        """Return what a deletion removes; before it, how many jobs run at each place, and wait for it alone."""
+        rows, *others = super().get_deleted_objects(objs, request)
+        counts, lacking, protected = others
+        return [*(str(of_closing(level)) for level in objs), *rows], counts, lacking, protected
+
 
 @admin.register(Site)
 class SiteOfJobsAdmin(JobsThereAdmin[Site], SiteAdmin):

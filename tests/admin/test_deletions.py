@@ -7,8 +7,9 @@ from django.urls import reverse
 
 from pilots.models import CEHealth
 from resources.models import ComputingElement
+from resources.services.states import full_name
 from taskqueues.models import QueuedJob, TaskQueue
-from tests.factories import make_group, make_job, make_queue
+from tests.factories import make_ce, make_group, make_job, make_queue, make_site
 from wms.accounts.models import Group
 from wms.jobs.models import Job
 from wms.kernel.admin import pages
@@ -38,6 +39,18 @@ def test_deleting_a_computing_element_deletes_its_health_record(operator: Client
     assert operator.post(delete_page(ce), {"post": "yes"}).status_code == 302
     assert not ComputingElement.objects.exists()
     assert not CEHealth.objects.exists()
+
+
+def test_a_deletion_of_a_place_says_how_many_jobs_run_there_and_wait_for_it_alone(operator: Client) -> None:
+    queue = make_queue(ce=make_ce(site=make_site(name="lhcb.org")))
+    make_job(sites=["lhcb.org"])
+    sentence = "jobs run there; 1 job waits that can run nowhere else."
+    for row in (queue, queue.ce):
+        page = operator.get(delete_page(row)).content.decode()
+        assert f"No further job starts at {full_name(row)}. 0 {sentence}" in page
+    chosen = {"action": "delete_selected", "_selected_action": [str(queue.pk)]}
+    asked = operator.post(reverse("admin:resources_queue_changelist"), chosen).content.decode()
+    assert f"No further job starts at {full_name(queue)}. 0 {sentence}" in asked
 
 
 def test_a_refused_deletion_names_the_rows_that_prevent_it(operator: Client) -> None:

@@ -232,8 +232,16 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
             "confirmed": "1",
             "shown": "1",
         },
-        "portal:vo-pause": {"for_s": "7200", "reason": "storage is moved"},
-        "portal:pause-all": {"for_s": "7200", "reason": "network is moved"},
+        "portal:vo-pause": {
+            "for_s": "7200",
+            "reason": "storage is moved",
+            "confirmed": f"No job of {scene.sample.vo} starts while it lasts.",
+        },
+        "portal:pause-all": {
+            "for_s": "7200",
+            "reason": "network is moved",
+            "confirmed": "No job of all VOs starts while it lasts.",
+        },
         "portal:account-mail": {"when": "never"},
         "portal:tokens": {"name": "laptop", "scope": "read", "days": "1"},
         "portal:job-actions": {"action": "kill"},

@@ -140,7 +140,8 @@ def test_a_manager_pauses_the_vo_and_ends_it_on_the_first_page(
 ) -> None:
     make_job(owner=alice, group=group)
     make_job(owner=alice, group=group, status=JobStatus.RUNNING)
-    page = " ".join(manager.post("/vos/lhcb/pause/", PAUSE, follow=True).content.decode().split())
+    meant = {**PAUSE, "confirmed": "No job of lhcb starts while it lasts."}
+    page = " ".join(manager.post("/vos/lhcb/pause/", meant, follow=True).content.decode().split())
     assert "Matching for lhcb is paused until" in page
     assert "Jobs: 1 waiting, 1 running" in page
     vo.refresh_from_db()
@@ -179,3 +180,21 @@ def test_operators_pause_all_vos_on_the_page_of_operations(manager: Client, clie
     assert "The pause of all VOs is ended. Matching for lhcb is paused until" in ended
     assert not VO.objects.exclude(all_paused_until=None).exists()
     assert manager.post("/operations/pause/", PAUSE).status_code == 404
+
+
+def test_a_pause_that_makes_jobs_wait_is_asked_about_first(
+    manager: Client, client_of: ClientOf, vo: VO, group: Group, alice: User
+) -> None:
+    make_job(owner=alice, group=group)
+    operator = client_of(make_user(username="olivia", operator=True))
+    for client, address, whose in ((manager, "/vos/lhcb/pause/", "lhcb"), (operator, "/operations/pause/", "all VOs")):
+        asked = client.post(address, PAUSE)
+        page, sentence = asked.content.decode(), f"No job of {whose} starts while it lasts."
+        assert asked.status_code == 400
+        assert f"Nothing was changed. {sentence} 1 job waits; running jobs go on: 0." in page
+        assert f'<input type="hidden" name="reason" value="{PAUSE["reason"]}">' in page
+        vo.refresh_from_db()
+        assert vo.why_paused(timezone.now()) == ""
+        done = client.post(address, {**PAUSE, "confirmed": sentence}, follow=True)
+        assert f"Matching for {whose} is paused until" in done.content.decode()
+        client.post(address, {"end": "1"})

@@ -236,7 +236,11 @@ def test_the_form_says_beforehand_how_many_jobs_a_ban_concerns(manager: Client, 
     make_job(sites=["LCG.CERN.ch"])
     says = "No further job starts at site LCG.CERN.ch. 0 jobs run there; 1 job waits that can run nowhere else."
     assert f"Banned or draining: {says}" in text_of(manager.get(ADDRESS))
-    send(manager, BAN, level="site")
+    asked = send(manager, {**BAN, "ce": "", "queue": ""})
+    assert asked.status_code == HTTPStatus.BAD_REQUEST
+    assert f"Nothing was changed. {says} Confirm what is meant." in text_of(asked)
+    assert "Banned or draining:" in text_of(manager.get(ADDRESS))
+    send(manager, {**BAN, "confirmed": "No further job starts at site LCG.CERN.ch."})
     page = text_of(manager.get(ADDRESS))
     assert says in page
     assert "Banned or draining:" not in page

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from wms.accounts.api import history, managers, members, oidc, pauses, tokens, views
+from wms.accounts.api import history, managers, members, oidc, tokens, views
 
 urlpatterns: list[URLPattern] = [
     path("auth/token/", views.TokenView.as_view(), name="auth-token"),
@@ -21,5 +21,4 @@ urlpatterns: list[URLPattern] = [
     path("history/", history.HistoryView.as_view(), name="history"),
     path("vos/<str:name>/managers/", managers.VOManagersView.as_view(), name="vo-managers"),
     path("vos/<str:name>/managers/<str:username>/", managers.VOManagerView.as_view(), name="vo-manager"),
-    path("vos/<str:name>/pause/", pauses.PauseView.as_view(), name="vo-pause"),
 ]

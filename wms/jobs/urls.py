@@ -8,6 +8,7 @@ from wms.jobs.api import (
     changes,
     eligible,
     failures,
+    pause_of_vo,
     pauses,
     replicas,
     sandboxes,
@@ -18,6 +19,7 @@ from wms.jobs.api import (
 
 urlpatterns: list[URLPattern] = [
     path("accounting/", accounting.AccountingView.as_view(), name="accounting"),
+    path("vos/<str:name>/pause/", pause_of_vo.PauseView.as_view(), name="vo-pause"),
     path("pause/", pauses.PauseOfAllView.as_view(), name="pause"),
     path("jobs/summary/", views.JobSummaryView.as_view(), name="jobs-summary"),
     path("jobs/changes/", changes.JobChangesView.as_view(), name="jobs-changes"),

@@ -24,6 +24,8 @@ def test_a_manager_pauses_the_vo_and_lets_it_go_on(administration: Administratio
         "reason": "",
         "all_until": None,
         "all_reason": "",
+        "waiting_jobs": 1,
+        "running_jobs": 1,
     }
     answer = manager.put(ADDRESS, PAUSE)
     assert (answer.status_code, answer.json()["paused"]) == (200, True)

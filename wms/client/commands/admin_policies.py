@@ -297,8 +297,8 @@ def _pause(options: Namespace, session: CommandSession) -> CommandOutput:
     body = {**end, "reason": options.because, "dry_run": options.dry_run}
     pause = session.server.put(address, body, expects="paused")
     sentence = f"Matching for {whose} is paused until {moment(pause['until'])}; running jobs go on."
-    numbers = f"{plain(pause['waiting_jobs'])} jobs wait, {plain(pause['running_jobs'])} run." if options.all else ""
-    return CommandOutput(pause, [" ".join(filter(None, [tried(options, sentence), numbers]))])
+    numbers = f"{plain(pause['waiting_jobs'])} jobs wait, {plain(pause['running_jobs'])} run."
+    return CommandOutput(pause, [f"{tried(options, sentence)} {numbers}"])
 
 
 #: What the end of a pause of all VOs leaves.

@@ -10,10 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from wms.accounts.api.pauses import PauseIn
 from wms.accounts.api.permissions import IsOperator, user_of
 from wms.accounts.domain import TokenScope
 from wms.accounts.services.pauses import set_pause_of_all
+from wms.jobs.api.pause_of_vo import PauseIn
 from wms.jobs.queries.pauses import pause_of_all
 from wms.kernel.clock import current_time
 from wms.kernel.rest import DeletionIn, end_in, error_responses

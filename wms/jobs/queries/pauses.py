@@ -3,9 +3,30 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import QuerySet
+
+from taskqueues.services.consequences import jobs_in_words
 from wms.accounts.models import VO
 from wms.jobs.models import CurrentJobCount
 from wms.jobs.queries.amounts import sums_of_leased_and_waiting
+from wms.kernel.consequences import Consequence
+
+
+def of_pause(vos: QuerySet[VO], *, whose: str) -> Consequence:
+    """Return what a pause of the VOs stops: all that wait, as their jobs run nowhere else either.
+
+    Args:
+        vos: whose matching is paused.
+        whose: these, in words.
+    """
+    running, waiting = jobs_of(vos)
+    extent = f"{jobs_in_words(waiting, 'wait')}; running jobs go on: {running:,}."
+    return Consequence(sentence=f"No job of {whose} starts while it lasts.", extent=extent, is_felt=bool(waiting))
+
+
+def jobs_of(vos: QuerySet[VO]) -> tuple[int, int]:
+    """Return the numbers of jobs of the VOs that pilots hold, and that wait, are held or checked."""
+    return sums_of_leased_and_waiting(CurrentJobCount.objects.filter(vo__in=vos))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

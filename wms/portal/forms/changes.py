@@ -3,9 +3,9 @@
 from wms.accounts.filters import HistoryFilterSet
 from wms.accounts.models import ConfigurationChange
 from wms.kernel.filters import NameFilter
+from wms.portal.forms.confirmed import FormToConfirm
 from wms.portal.forms.fields import ReasonField
 from wms.portal.forms.leases import SearchTimeFilter
-from wms.portal.forms.throttles import FormToConfirm
 
 
 class RevertForm(FormToConfirm):

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from django import forms
 
+from wms.portal.forms.confirmed import FormToConfirm
 from wms.portal.forms.fields import ReasonField
 from wms.portal.forms.sites import DURATIONS
 
@@ -11,7 +12,7 @@ from wms.portal.forms.sites import DURATIONS
 PAUSE_DURATIONS = tuple((seconds, words) for seconds, words in DURATIONS if seconds)
 
 
-class PauseForm(forms.Form):
+class PauseForm(FormToConfirm):
     """A pause with its reason and duration, or its end."""
 
     #: The service decides whether it is needed.

@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
 from django import forms
-from django.utils.text import capfirst
 
 from resources.domain.enums import ResourceState, SiteTokenPurpose
 from resources.models import Downtime
 from resources.services.downtimes import DowntimeError
 from wms.kernel.names import composed
 from wms.kernel.time_texts import duration
+from wms.portal.forms.confirmed import FormToConfirm
 from wms.portal.forms.fields import ReasonField
 
 _DAY_S: Final = 86_400
@@ -25,7 +25,7 @@ DURATIONS: Final = (
 )
 
 
-class PlaceStateForm(forms.Form):
+class PlaceStateForm(FormToConfirm):
     """The state, its reason and its duration, and which place of a site it is for."""
 
     #: Empty: the site.
@@ -44,11 +44,6 @@ class PlaceStateForm(forms.Form):
         state, for_s = ResourceState(self.cleaned_data["state"]), self.cleaned_data["for_s"]
         has_end = for_s and state is not ResourceState.ACTIVE
         return state, now + timedelta(seconds=int(for_s)) if has_end else None
-
-    def add_refusal(self, errors: dict[str, list[str]]) -> None:
-        """Add the errors of the service, by its fields."""
-        for field, sentences in errors.items():
-            self.add_error(field if field in self.fields else None, [*map(capfirst, sentences)])
 
 
 class SiteTokenForm(forms.Form):

@@ -5,7 +5,6 @@ from typing import Final
 
 from django import forms
 from django.http import QueryDict
-from django.utils.text import capfirst
 
 from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.models import ComputingElement, Site
@@ -13,9 +12,8 @@ from resources.services.throttles import COLUMNS
 from taskqueues.domain.limits import BOUNDS, LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.services.limits import nameable
 from wms.accounts.models import VO, Group, User
-from wms.kernel.consequences import ConfirmationNeededError
 from wms.kernel.names import composed, is_one_line
-from wms.portal.forms.fields import ReasonField
+from wms.portal.forms.confirmed import FormToConfirm
 
 _LARGEST: Final = 2**31 - 1
 _LARGEST_BIG: Final = 2**63 - 1
@@ -32,31 +30,6 @@ _WHEN_EXPIRED: Final = (
     (WhenExpired.COUNT, "the server counts its jobs itself"),
     (WhenExpired.CLOSED, "no jobs start"),
 )
-
-
-class FormToConfirm(forms.Form):
-    """A form whose consequences its sender confirms, with a reason for the history."""
-
-    reason = ReasonField(required=False, max_length=200, label="Reason", help_text="Why; the history keeps it.")
-
-    #: In words with numbers; empty: nothing is to be confirmed.
-    consequence = ""
-    #: Sentences that confirm it.
-    to_confirm: Sequence[str] = ()
-
-    @property
-    def confirmed(self) -> list[str]:
-        """Return the sentences that the sender has confirmed."""
-        return self.data.getlist("confirmed") if isinstance(self.data, QueryDict) else []
-
-    def add_refusal(self, errors: dict[str, list[str]]) -> None:
-        """Add the errors of the service, by its fields."""
-        for field, sentences in errors.items():
-            self.add_error(field if field in self.fields else None, [*map(capfirst, sentences)])
-
-    def ask_to_confirm(self, error: ConfirmationNeededError) -> None:
-        """Show the consequences, and boxes by which they are confirmed."""
-        self.consequence, self.to_confirm = error.detail, error.errors["confirmed"]
 
 
 #: What a limit at a site may be on.

@@ -40,6 +40,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries.accounting import account_of_site
 from wms.kernel.clock import current_time
+from wms.kernel.consequences import ConfirmationNeededError, require_confirmed
 from wms.kernel.db import database_now
 from wms.kernel.time_texts import to_the_second
 from wms.portal import revisions
@@ -171,12 +172,19 @@ def visible_site(request: HttpRequest, name: str) -> Site:
 
 def _is_set(level: Site | ComputingElement | Queue, form: PlaceStateForm, *, by: User) -> bool:
     now = current_time()
+    closes = level.state_at(now) is ResourceState.ACTIVE
     state, until = form.state_and_end(now=now)
     try:
         with transaction.atomic(durable=True):
             set_state(level, state=state, reason=form.cleaned_data["reason"], until=until, by=by, now=now)
+            if closes and state is not ResourceState.ACTIVE and (closing := of_closing(level)).is_felt:
+                require_confirmed([closing], form.confirmed)
     except StateError as error:
         form.add_refusal(error.errors)
+        return False
+    except ConfirmationNeededError as error:
+        form.ask_to_confirm(error)
+        level.refresh_from_db()
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""The pause of matching for a VO over REST."""
+"""The pause of matching for a VO over REST, with the jobs that it concerns."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ from wms.accounts.api.permissions import IsManager, require_manager, user_of
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import VO
 from wms.accounts.services.pauses import set_pause
+from wms.jobs.queries.pauses import jobs_of
 from wms.kernel.clock import current_time
 from wms.kernel.rest import ChangeIn, DeletionIn, EndIn, ReasonText, end_in, error_responses
 from wms.kernel.rest.audience import Audience
@@ -43,6 +44,8 @@ class PauseOut(serializers.Serializer[Any]):
         help_text="End of the pause of all VOs, or of the last one, which is beside its own; null: none.",
     )
     all_reason = serializers.CharField(help_text="Its reason; may be empty.")
+    waiting_jobs = serializers.IntegerField(help_text="Jobs of the VO that wait, and are held or checked.")
+    running_jobs = serializers.IntegerField(help_text="Jobs of the VO that pilots hold; they go on.")
 
 
 class PauseView(APIView):
@@ -102,4 +105,6 @@ def _vo(request: Request, name: str) -> VO:
 def _answer(vo: VO) -> dict[str, object]:
     values = {"vo": vo.name, "paused": bool(vo.why_paused(current_time())), "until": vo.paused_until}
     of_all = {"all_until": vo.all_paused_until, "all_reason": vo.all_pause_reason}
-    return dict(PauseOut({**values, "reason": vo.pause_reason, **of_all}).data)
+    running, waiting = jobs_of(VO.objects.filter(pk=vo.pk))
+    jobs = {"waiting_jobs": waiting, "running_jobs": running}
+    return dict(PauseOut({**values, "reason": vo.pause_reason, **of_all, **jobs}).data)
