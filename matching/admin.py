@@ -52,9 +52,9 @@ class JobsThereAdmin(StatesAdmin[LevelT]):
         self, objs: QuerySet[Any] | Sequence[Any], request: HttpRequest
     ) -> tuple[list[Any], dict[str, int], set[str], list[str]]:
         """Return what a deletion removes; before it, how many jobs run at each place, and wait for it alone."""
-        rows, *others = super().get_deleted_objects(objs, request)
-        counts, lacking, protected = others
-        return [*(str(of_closing(level)) for level in objs), *rows], counts, lacking, protected
+        found = super().get_deleted_objects(objs, request)
+        found[0][:0] = [str(of_closing(level)) for level in objs]
+        return found
 
 
 @admin.register(Site)

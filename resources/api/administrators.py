@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from django.db import transaction
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -12,13 +10,12 @@ from rest_framework.views import APIView
 
 from resources.api.permissions import OverseesSites
 from resources.api.tokens import changeable_site
-from resources.models import Site, SiteAdministrator
+from resources.models import SiteAdministrator
 from resources.services.administrators import end_administrator, make_administrator
-from wms.accounts.api.permissions import IsOperator, user_of
+from wms.accounts.api.permissions import IsOperator, user_named, user_of
 from wms.accounts.domain import TokenScope
-from wms.accounts.models import User
 from wms.kernel.clock import current_time
-from wms.kernel.rest import ChangeIn, error_responses
+from wms.kernel.rest import ChangeIn, DeletionIn, error_responses, transaction_of
 from wms.kernel.rest.audience import Audience
 
 
@@ -72,30 +69,23 @@ class SiteAdministratorView(APIView):
     )
     def put(self, request: Request, site: str, username: str) -> Response:
         """Make the user an administrator of the site."""
-        values, row, user = ChangeIn.checked(request.data), _site(site), _user(username)
-        with transaction.atomic(durable=True):
+        values, row, user = ChangeIn.checked(request.data), changeable_site(request, site), user_named(username)
+        with transaction_of(values):
             make_administrator(row, user, by=user_of(request), now=current_time())
             answer = SiteAdministratorOut(SiteAdministrator.objects.get(site=row, user=user)).data
-            transaction.set_rollback(values["dry_run"])
         return Response(answer)
 
     @extend_schema(
         operation_id="sites_administrator_end",
         summary="End the role of an administrator of a site",
         tags=[Audience.MANAGERS],
-        responses={204: None, **error_responses(401, 403, 404, 429)},
+        parameters=[DeletionIn],
+        responses={204: None, **error_responses(400, 401, 403, 404, 429)},
     )
     def delete(self, request: Request, site: str, username: str) -> Response:
         """End the role; of a user who does not have it nothing is changed."""
-        row, user = _site(site), _user(username)
-        with transaction.atomic(durable=True):
+        values, row = DeletionIn.checked(request.query_params), changeable_site(request, site)
+        user = user_named(username)
+        with transaction_of(values):
             end_administrator(row, user, by=user_of(request))
         return Response(status=204)
-
-
-def _site(name: str) -> Site:
-    return get_object_or_404(Site, name=name)
-
-
-def _user(username: str) -> User:
-    return get_object_or_404(User, username=User.normalize_username(username))

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.db import transaction
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
@@ -20,7 +19,7 @@ from resources.services.site_tokens import issue_site_token, revoke_site_token
 from wms.accounts.api.permissions import user_of
 from wms.accounts.domain import TokenScope, digest_of
 from wms.kernel.clock import current_time
-from wms.kernel.rest import ChangeIn, CursorPages, EndIn, Name, end_in, error_responses
+from wms.kernel.rest import ChangeIn, CursorPages, DeletionIn, EndIn, Name, end_in, error_responses, transaction_of
 from wms.kernel.rest.audience import Audience
 
 _PURPOSES = [str(purpose) for purpose in SiteTokenPurpose]
@@ -108,7 +107,7 @@ class SiteTokensView(GenericAPIView[SiteToken]):
         Administrators of the site may do this, managers at sites that serve only their VOs, and operators everywhere.
         """
         values, row, now = SiteTokenIn.checked(request.data), changeable_site(request, site), current_time()
-        with transaction.atomic(durable=True):
+        with transaction_of(values):
             plain = issue_site_token(
                 row,
                 purpose=SiteTokenPurpose(values["purpose"]),
@@ -117,7 +116,6 @@ class SiteTokensView(GenericAPIView[SiteToken]):
                 expires_at=end_in(values, now=now),
             )
             token = SiteToken.objects.get(digest=digest_of(plain))
-            transaction.set_rollback(values["dry_run"])
         made = {"id": None, "token": None} if values["dry_run"] else {"id": token.pk, "token": plain}
         answer = NewSiteTokenOut({**made, "purpose": token.purpose, "expires_at": token.expires_at}).data
         return Response(answer, status=201)
@@ -134,12 +132,15 @@ class SiteTokenView(APIView):
         operation_id="sites_tokens_revoke",
         summary="Revoke a token of a site; one that is revoked stays so",
         tags=[Audience.MANAGERS],
-        responses={204: None, **error_responses(401, 403, 404, 429)},
+        parameters=[DeletionIn],
+        responses={204: None, **error_responses(400, 401, 403, 404, 429)},
     )
     def delete(self, request: Request, site: str, pk: int) -> Response:
         """Revoke the token; pilots that were registered with it go on."""
+        values = DeletionIn.checked(request.query_params)
         row = get_object_or_404(SiteToken, site=changeable_site(request, site), pk=pk)
-        revoke_site_token(token_id=row.pk, now=current_time())
+        with transaction_of(values):
+            revoke_site_token(token_id=row.pk, now=current_time())
         return Response(status=204)
 
 

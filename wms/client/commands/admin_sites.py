@@ -9,7 +9,7 @@ from ..errors import WrongUsageError
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from ..wire.protocol import API_V1
-from .admin_changes import AdminAction, add_end, address_of, end_in, not_found, tried
+from .admin_changes import AdminAction, add_end, address_of, delete, end_in, tried
 from .command import CommandOutput, CommandSession
 from .jobs import add_limit, rows_within
 
@@ -59,8 +59,7 @@ def _administrator(options: Namespace, session: CommandSession) -> CommandOutput
     address = address_of("sites", options.site, "administrators", options.user)
     user, site = plain(options.user), plain(options.site)
     if options.remove:
-        if not options.dry_run:
-            session.server.delete(address)
+        delete(session, address, options)
         sentence = f"{user} is no administrator of {site} any more."
         return CommandOutput({"username": options.user, "made_at": None}, [tried(options, sentence)])
     answer = session.server.put(address, {"dry_run": options.dry_run}, expects="username")
@@ -89,10 +88,7 @@ def _configure_token(parser: ArgumentParser) -> None:
 def _token(options: Namespace, session: CommandSession) -> CommandOutput:
     tokens = address_of("sites", options.site, "tokens")
     if options.revoke is not None:
-        if options.dry_run:
-            _require_listed(options, session)
-        else:
-            session.server.delete(address_of("sites", options.site, "tokens", str(options.revoke)))
+        delete(session, address_of("sites", options.site, "tokens", str(options.revoke)), options)
         sentence = f"Token {options.revoke} of {plain(options.site)} is revoked; its pilots go on."
         return CommandOutput({"id": options.revoke}, [tried(options, sentence)])
     if options.make is None:
@@ -111,11 +107,6 @@ def _token(options: Namespace, session: CommandSession) -> CommandOutput:
 def _listed(options: Namespace, session: CommandSession) -> list[Mapping[str, object]]:
     pages = session.server.pages(address_of("sites", options.site, "tokens"), query={"page_size": "1000"})
     return [each for page in pages for each in page["results"]]
-
-
-def _require_listed(options: Namespace, session: CommandSession) -> None:
-    if all(each["id"] != options.revoke for each in _listed(options, session)):
-        raise not_found(f"{plain(options.site)} has no token {options.revoke}.")
 
 
 # ---- Failures --------------------------------------------------------------------------------------------------------
