@@ -97,7 +97,7 @@ def test_a_downtime_is_tried_declared_listed_and_ended(wms: Wms, own: RowsOfVO) 
     assert wms(*change, "--for", "10h") == wms(*change, "--because", "new disks") == [later]
     assert "Say what changes" in wms(*change, code=2)
     assert "or --change ID" in wms(*change, "--end", "1", code=2)
-    assert "Not found" in wms("admin", "downtime", "--change", "999999", "--for", "1h", code=1)
+    assert "There is no such object" in wms("admin", "downtime", "--change", "999999", "--for", "1h", code=1)
     words = words.replace("12:00", "18:00")
     assert wms("admin", "downtime", "--end", str(downtime.pk)) == [f"Ended: {words}."]
     assert not Downtime.objects.exists()
@@ -144,7 +144,7 @@ def test_managers_are_listed_and_made_by_operators_who_also_revoke_tokens(wms: W
     assert ApiToken.objects.get(pk=number).revoked_at is None
     assert wms(*revoke) == [done]
     assert ApiToken.objects.get(pk=number).revoked_at is not None
-    assert "Not found" in wms("admin", "token", "lhcb_member", "--revoke", "999999", code=1)
+    assert "There is no such object" in wms("admin", "token", "lhcb_member", "--revoke", "999999", code=1)
     assert wms("admin", "token", "lhcb_member", "--revoke-all") == ["All tokens of lhcb_member are revoked."]
 
 
