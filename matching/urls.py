@@ -11,6 +11,7 @@ from matching.api.explain import ExplainView
 from matching.api.leases import LeaseListView
 from matching.api.pilot_efficiency import PilotSummaryView
 from matching.api.rehearsal import RehearsalView
+from matching.api.retrying import RetryView
 from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
 from matching.api.shares import GroupSharesView
 from matching.api.site_failures import SiteFailuresView
@@ -51,6 +52,7 @@ urlpatterns: list[URLPattern] = [
     path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
     path("pilots/summary/", PilotSummaryView.as_view(), name="pilot-summary"),
     path("jobs/", JobsView.as_view(), name="jobs"),
+    path("jobs/retry/", RetryView.as_view(), name="jobs-retry"),
     path("jobs/rehearsal/", RehearsalView.as_view(), name="jobs-rehearsal"),
     path("jobs/<int:pk>/explain/", ExplainView.as_view(), name="job-explain"),
 ]

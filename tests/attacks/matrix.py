@@ -155,6 +155,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET submission": OF_THE_JOB,
         "GET pilots": PEOPLE,
         "POST jobs-bulk": PEOPLE,
+        "POST jobs-retry": PEOPLE,
         "POST sandboxes": PEOPLE,
         "GET job": OF_THE_JOB,
         "PATCH job": OF_THE_JOB,
@@ -204,6 +205,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:submit-check": PEOPLE,
         "POST portal:saved-delete": OWNER,
         "POST portal:jobs-actions": PEOPLE,
+        "GET portal:jobs-retry": PEOPLE,
+        "POST portal:jobs-retry": PEOPLE,
         "POST portal:job-actions": OF_THE_JOB,
         "GET portal:submissions": PEOPLE,
         "GET portal:submission": OF_THE_JOB,
@@ -352,6 +355,8 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:site-expression": NOBODY,
         "POST jobs-bulk": OF_THE_JOB,
         "POST portal:jobs-actions": OF_THE_JOB,
+        "POST jobs-retry": NOBODY,  # it has not failed
+        "POST portal:jobs-retry": NOBODY,
         "POST match-preview": NOBODY,
         "POST replicas": MANAGERS,
         "POST replicas-remove": MANAGERS,
@@ -373,7 +378,14 @@ OF_SCOPE: Final[Mapping[TokenScope, Names]] = MappingProxyType(
     {
         TokenScope.READ: frozenset({"POST auth-revoke"}),  # it may end itself
         TokenScope.SUBMIT: frozenset(
-            {"POST auth-revoke", "POST jobs", "POST jobs-rehearsal", "POST sandboxes", "POST jobs-bulk"}
+            {
+                "POST auth-revoke",
+                "POST jobs",
+                "POST jobs-rehearsal",
+                "POST sandboxes",
+                "POST jobs-bulk",
+                "POST jobs-retry",
+            }
         ),
     }
 )

@@ -245,6 +245,7 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
         "portal:account-mail": {"when": "never"},
         "portal:tokens": {"name": "laptop", "scope": "read", "days": "1"},
         "portal:job-actions": {"action": "kill"},
+        "portal:jobs-retry": {"memory_mb": "4 GB", "request_id": "7c3ef5a1-90a2-4a57-9b0c-8a2f7cbd1c11"},
         "portal:jobs-actions": {"action": "kill", "ids": [job], "confirmed": "1", "shown": "1"},
     }
     return bodies.get(address.name) or scene.sample.body(address.name)

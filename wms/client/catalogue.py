@@ -47,6 +47,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Many jobs": {
         "submissions": Entry("submissions", "list submissions with the numbers of their jobs"),
         "failures": Entry("submissions", "group failed jobs by what they have in common"),
+        "retry": Entry("control", "run failed jobs again, as they are or with changes"),
     },
     "Resources": {
         "sites": Entry("resources", "list sites; of one, its batch queues"),

@@ -39,6 +39,7 @@ ADDRESSES = [
     "POST /api/v1/jobs/{id}/release/",
     "PATCH /api/v1/jobs/{id}/",
     "POST /api/v1/jobs/bulk/",
+    "POST /api/v1/jobs/retry/",
     "POST /api/v1/sandboxes/",
     "GET /api/v1/task-queues/",
     "GET /api/v1/groups/",

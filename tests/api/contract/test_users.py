@@ -336,6 +336,17 @@ def test_a_bulk_action_reports_refused_jobs(alice: Caller) -> None:
     assert alice("POST", "/jobs/bulk/", by_filter, status=200) == {"done": 2, "refused": []}
 
 
+def test_a_killed_job_is_retried_with_changes(alice: Caller) -> None:
+    ids = [one(alice), one(alice)]
+    alice("POST", f"/jobs/{ids[0]}/kill/", status=200)
+    answer = alice("POST", "/jobs/retry/", {"ids": ids, "changes": {"memory_mb": 4000}}, status=201)
+    assert (answer["retried"], answer["refused"]) == ([ids[0]], [{"id": ids[1], "code": "illegal_transition"}])
+    successor = answer["jobs"][0]["id"]
+    new, old = alice("GET", f"/jobs/{successor}/", status=200), alice("GET", f"/jobs/{ids[0]}/", status=200)
+    assert (new["retry_of"], new["description"]["memory_mb"], old["retried_as"]) == (ids[0], 4000, successor)
+    assert alice.refused("POST", "/jobs/retry/", {"ids": [ids[1]], "changes": {"memory_mb": 1}}, status=409)
+
+
 def test_members_of_a_sharing_group_manage_each_others_jobs_and_strangers_see_none(
     alice: Caller, bob: Caller, charlie: Caller
 ) -> None:

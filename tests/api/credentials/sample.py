@@ -138,6 +138,7 @@ class SampleData:
             "jobs": {"executable": "run.sh"},
             "jobs-rehearsal": {"executable": "run.sh"},
             "jobs-bulk": {"action": "kill", "ids": [self.job.pk]},
+            "jobs-retry": {"ids": [self.job.pk], "changes": {"memory_mb": 4000}},
             "job": {"priority": 5},
             "job-hold": {"reason": "why not"},
             "replicas": {"vo": self.vo.name, "replicas": [replica]},

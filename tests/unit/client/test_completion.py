@@ -38,7 +38,7 @@ EXAMPLES = (
     Example("wms files ", ("get", "list", "put", "rm")),
     Example("wms files list --sto", ("--storage-element",)),
     Example("wms files list --sta"),  # an option of `wms list`
-    Example("wms admin p", ("pause", "pilots", "priority")),
+    Example("wms admin p", ("parameters", "pause", "pilots", "priority")),
     Example("wms admin s", ("shares", "site-admin", "site-failures", "site-token", "suspend")),
     Example("wms admin ban --f", ("--for",)),
     Example("wms admin downtime --f", ("--for", "--from")),

@@ -69,9 +69,11 @@ OPTIONS: Mapping[str, DescriptionOption] = {
 }
 
 
-def add_description(parser: ArgumentParser) -> None:
-    """Add the options that describe jobs."""
-    group = parser.add_argument_group("description, in place of a file")
+def add_description(
+    parser: ArgumentParser, *, title: str = "description, in place of a file", several: bool = True
+) -> None:
+    """Add the options that describe jobs, with the one that makes several jobs of a description if *several*."""
+    group = parser.add_argument_group(title)
     for option, each in OPTIONS.items():
         dest, about = f"description_{each.field}", each.about
         if each.is_flag:
@@ -85,11 +87,12 @@ def add_description(parser: ArgumentParser) -> None:
     group.add_argument(
         "--environment", action="append", metavar="NAME=VALUE", help="variable of the program; may be repeated"
     )
-    about = "so many jobs; %%s is the number of each, from 0, and %%n the same with leading zeros"
-    group.add_argument("--count", type=whole_number, metavar="N", help=about)
+    if several:
+        about = "so many jobs; %%s is the number of each, from 0, and %%n the same with leading zeros"
+        group.add_argument("--count", type=whole_number, metavar="N", help=about)
 
 
-def described(options: Namespace) -> dict[str, object]:
+def described(options: Namespace) -> dict[str, Any]:
     """Return the description that the options make; empty: none is given.
 
     Raises:
@@ -107,7 +110,7 @@ def described(options: Namespace) -> dict[str, object]:
             if not name or not sign:
                 raise WrongUsageError(f'"{name}" is not a variable; write NAME=VALUE.')
         found["environment"] = {name: value for name, _, value in pairs}
-    if options.count is not None:
+    if getattr(options, "count", None) is not None:
         found["parameters"] = {"count": options.count}
     return found
 

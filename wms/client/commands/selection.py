@@ -38,7 +38,7 @@ def add_selection(parser: ArgumentParser, *, also_all: bool = False) -> None:
     """
     parser.add_argument(
         "jobs",
-        type=_named,
+        type=named_job,
         nargs="*",
         metavar="JOB",
         help="ids of jobs, ranges such as 69-75, or filters such as status:failed",
@@ -48,7 +48,7 @@ def add_selection(parser: ArgumentParser, *, also_all: bool = False) -> None:
     add_filters(parser)
 
 
-def _named(text: str) -> range | str:
+def named_job(text: str) -> range | str:
     """Return the ids that a word names, or a word that is a filter."""
     return text if ":" in text else id_range(text)
 

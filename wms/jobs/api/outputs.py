@@ -103,6 +103,12 @@ class JobOut(JobRowOut):
         child=serializers.CharField(),
         help_text="Submit pools in its description, or the one registered for its requirements.",
     )
+    retry_of = serializers.IntegerField(
+        source="predecessor", allow_null=True, help_text="Id of the job that it retries with changes; null: none."
+    )
+    retried_as = serializers.IntegerField(
+        source="successor", allow_null=True, help_text="Id of the job that retries it with changes; null: none."
+    )
     input_sites = serializers.ListField(
         child=serializers.CharField(),
         allow_null=True,

@@ -70,6 +70,8 @@ class SubmissionIn:
     digest: bytes
     #: {warning about a JDL or CFG text: positions of its jobs}; no positions: it concerns all jobs.
     warnings: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: Ids of the jobs in whose places these are; empty: they retry none.
+    predecessors: Sequence[int] = ()
 
 
 class _Read(NamedTuple):

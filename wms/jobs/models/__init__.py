@@ -18,6 +18,7 @@ from wms.jobs.models.descriptions import SavedDescription, SavedSyntax, StoredDe
 from wms.jobs.models.history import JobCommand, JobHistory
 from wms.jobs.models.jobs import Job, JobOnHost, JobQuerySet, SiteLayout
 from wms.jobs.models.retention import ArchiveFile, ArchiveState, RemovalPermit, RemovalSweep
+from wms.jobs.models.retries import JobRetry
 from wms.jobs.models.sandboxes import InputSandbox, Sandbox, SandboxUpload, StoredBytes
 from wms.jobs.models.submissions import NameRest, Submission, SubmissionContent, SubmissionNotice
 from wms.jobs.models.visibility import OwnedQuerySet
@@ -42,6 +43,7 @@ __all__ = [
     "JobHistory",
     "JobOnHost",
     "JobQuerySet",
+    "JobRetry",
     "MadeToday",
     "NameRest",
     "OutputTail",

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from django.conf import settings
-from django.db.models import Model, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import F, Model, OuterRef, Q, QuerySet, Subquery, Sum
 
 from resources.queries.known_names import known_elements, known_middlewares
 from resources.queries.places import queues_of
@@ -26,6 +26,7 @@ from wms.jobs.models import (
     Job,
     JobHistory,
     JobQuerySet,
+    JobRetry,
     OutputTail,
     OwnedQuerySet,
     StoredDescription,
@@ -79,8 +80,15 @@ def in_list(jobs: JobQuerySet) -> JobQuerySet:
 
 
 def with_surroundings(jobs: JobQuerySet) -> JobQuerySet:
-    """Load what a response about one job names: as ``in_list``, its description, and the last lines of its attempts."""
-    return in_list(jobs).select_related("stored_description").prefetch_related("output_tails")
+    """Load what a response about one job names: as ``in_list``, description, retries, last lines of its attempts."""
+    return with_retries(in_list(jobs)).select_related("stored_description").prefetch_related("output_tails")
+
+
+def with_retries(jobs: JobQuerySet) -> JobQuerySet:
+    """Load ``predecessor``, the id of the job that a job retries with changes, and ``successor``, of its retry."""
+    # Uses index: the unique one of the predecessor.
+    retries = JobRetry.objects.filter(predecessor_id=OuterRef("pk")).values("job_id")
+    return jobs.annotate(predecessor=F("retry_of__predecessor_id"), successor=Subquery(retries))
 
 
 def outputs_of(job: Job) -> list[OutputTail]:

@@ -79,6 +79,17 @@ def act_on(
     return BulkResult(done=done, refused=refused)
 
 
+def refuse_empty(filters: JobFilterSet) -> None:
+    """Refuse filters that would match every job.
+
+    Raises:
+        EmptyFilterError: they have no criterion.
+    """
+    if not any(narrowing_fields(filters)):
+        sentence = "Name at least one criterion, such as owner, status or job_group_id; all jobs are not accepted."
+        raise EmptyFilterError(sentence, errors={"filter": [sentence]})
+
+
 def act_on_found(action: Action, filters: JobFilterSet, *, by: User, now: datetime, reason: str = "") -> BulkResult:
     """Perform *action* on the jobs that *by* may see and *filters* matches now; otherwise as ``act_on``.
 
@@ -86,9 +97,7 @@ def act_on_found(action: Action, filters: JobFilterSet, *, by: User, now: dateti
         EmptyFilterError: the filter has no criterion.
         TooManyJobsError: it matches more than MAX_JOBS; nothing has changed.
     """
-    if not any(narrowing_fields(filters)):
-        sentence = "Name at least one criterion, such as owner, status or job_group_id; all jobs are not accepted."
-        raise EmptyFilterError(sentence, errors={"filter": [sentence]})
+    refuse_empty(filters)
     job_ids = ids_of(find(filters, Extent(at_most=MAX_JOBS + 1), by=by))
     if len(job_ids) > MAX_JOBS:
         sentence = f"The filter matches more than {MAX_JOBS} jobs; narrow it, for example by submitted_before."

@@ -23,7 +23,7 @@ from wms.jobs.domain.placeholders import JobIds
 from wms.jobs.domain.request import RequestedJob, SubmissionIn
 from wms.jobs.models import Submission
 from wms.jobs.queries import group_of_last_job
-from wms.jobs.services import notices, transitions
+from wms.jobs.services import notices, retries, transitions
 from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.output_names import plan_output_names
@@ -94,6 +94,7 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
         RejectedError: the group to act in is wrong; with errors of ``group``.
         QuotaExceededError: more jobs would wait than a quota or WMS_MAX_WAITING_JOBS_PER_USER allows.
         DayExceededError: the owner would make more in this day than a user may.
+        AlreadyRetriedError: a job that they retry was retried in the meantime.
     """
     if request.request_id is not None and (earlier := _earlier(request, owner=owner)):
         return _answered(earlier, request)
@@ -112,7 +113,11 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     refuse_too_many_waiting(owner, group, coming=len(arrival.jobs))
     coming = Counter(job.common.job_type for job in arrival.jobs)
     quotas.refuse_beyond(vo_id=arrival.vo.pk, group_id=group.pk, owner_id=owner.pk, coming=coming)
+    if request.predecessors:
+        retries.lock_predecessors(request.predecessors)
     result = _insert(submission, arrival)
+    if request.predecessors:
+        retries.note_retries([job.id for job in result.jobs], request.predecessors)
     notices.expect(submission, owner=owner)
     if request.request_id is not None:
         Submission.objects.filter(pk=submission.pk).update(answer=_as_answer(result))

@@ -30,7 +30,7 @@ _NEXT_SUBMISSIONS: Final = """
 #: Tables of rows about one job. Inputs and commands have constraints, so they go before the job.
 _ABOUT_JOBS: Final = (
     *("jobs_jobhistory", "jobs_outputtail", "jobs_usagesamples"),
-    *("jobs_jobcommand", "jobs_inputsandbox"),
+    *("jobs_jobcommand", "jobs_inputsandbox", "jobs_jobretry"),
 )
 
 _REMOVE_JOBS: Final = """

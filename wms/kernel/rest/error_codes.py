@@ -174,6 +174,10 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         "not_your_place": ("the secret was made for another VO or queue", "register as sent"),
         "not_your_queue": ("the pilot offers another place than its own", "offer its own"),
         "not_your_site": ("the site's token registers pilots of that site only", "use the token of the site"),
+        "others_job": (
+            "only the owner of a job retries it with changes",
+            "reschedule it as it is, or submit a copy as yourself",
+        ),
         "pilot_drained": ("the pilot gets no further job", "finish what it has, then end"),
         "pilot_ended": ("the server has recorded the end of this pilot", "the pilot ends"),
         "pilot_not_welcome": ("the pilot has ended or was revoked; it gets no job", "the pilot ends"),
@@ -222,6 +226,8 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
             "the file deletes, and nothing was changed",
             "send `delete` if all of `errors.delete` is meant",
         ),
+        "already_retried": ("the job was retried with changes before", "retry the job that retries it"),
+        "nothing_to_retry": ("none of the jobs can be retried with changes", "see `detail`"),
         "illegal_transition": ("the job's status does not allow this", "look at its status"),
         "name_taken": (
             "another file has this logical name, or another job is storing one under it",

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.urls import reverse
 
+from matching.services.retrying import RETRIED
 from pilots.queries import KeptLog
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
 from wms.jobs.domain.lifecycle import LEASED, Action, JobStatus
@@ -20,6 +21,7 @@ from wms.portal.presentation.job_sentence import Sentence
 from wms.portal.presentation.job_tabs import Tab, TabLink, tab_links
 from wms.portal.presentation.job_timeline import AttemptView
 from wms.portal.presentation.statuses import Fact, badge_of, in_words
+from wms.portal.search import EVERYBODY, query_of
 from wms.wire.amounts import AMOUNTS
 
 _DEFAULTS: Final = as_json(JobDescription(executable=""))
@@ -72,6 +74,8 @@ class JobPage:
     tabs: Sequence[TabLink]
     has_output: bool
     submission: UUID
+    #: Address of the form that retries it with changes; empty: it cannot be retried.
+    retry_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +117,7 @@ def job_view(
     """Return what is around the tabs of *job*.
 
     Args:
-        job: with the related rows of a list.
+        job: with the related rows of a list, and with its retries.
         task_queue_id: the task queue in which it waits; None: none.
         pilot: the pilot that runs it or ran it last.
         sentence: its state in words.
@@ -129,9 +133,10 @@ def job_view(
         buttons=buttons,
         direct=[button for button in buttons if not button.is_final],
         confirmed=[_confirmation(job, button) for button in buttons if button.is_final],
-        facts=[*_facts(job, task_queue_id, pilot), *_keeping(job, removed_after_days)],
+        facts=[*_facts(job, task_queue_id, pilot), *_retried(job), *_keeping(job, removed_after_days)],
         timeline=timeline,
         tabs=tab_links(tab),
+        retry_url=_retry_url(job),
         has_output=job.output_sandbox_id is not None,
         submission=job.submission_id,
     )
@@ -201,6 +206,21 @@ def _facts(job: Job, task_queue_id: int | None, pilot: Fact) -> list[Fact]:
         Fact(label="Rescheduled", value=counted(job.reschedules, "time") if job.reschedules else ""),
         Fact(label="Exit code", value=_text(job.exit_code)),
     ]
+
+
+def _retried(job: Job) -> list[Fact]:
+    related = {"Retries": vars(job)["predecessor"], "Retried as": vars(job)["successor"]}  # annotations
+    return [
+        Fact(label=label, value=f"job {pk}", url=reverse("portal:job", args=[pk]))
+        for label, pk in related.items()
+        if pk
+    ]
+
+
+def _retry_url(job: Job) -> str:
+    if job.status not in RETRIED or vars(job)["successor"]:
+        return ""
+    return f"{reverse('portal:jobs-retry')}?{query_of(id=job.pk, owner=EVERYBODY)}"
 
 
 def _keeping(job: Job, removed_after_days: Mapping[JobStatus, int]) -> list[Fact]:
