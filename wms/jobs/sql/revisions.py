@@ -9,7 +9,8 @@ _REVISION: Final = """
 SELECT job.owner_id::text, job.group_id::text, job.vo_id::text, job.status, job.pilot_id::text,
        ROW(job.status_changed_at, job.minor_status, job.application_status, job.heartbeat_at, job.reschedules,
            job.output_sandbox_id, job.stored_description_id, job.priority, job.job_name,
-           (SELECT max(line.id) FROM jobs_jobhistory AS line WHERE line.job_id = job.id))::text
+           (SELECT max(line.id) FROM jobs_jobhistory AS line WHERE line.job_id = job.id),
+           (SELECT retry.job_id FROM jobs_jobretry AS retry WHERE retry.predecessor_id = job.id))::text
   FROM jobs_job AS job WHERE job.id = $1::bigint
 """
 
@@ -28,7 +29,7 @@ class JobRevision(NamedTuple):
     @classmethod
     def of(cls, job_id: int) -> Self | None:
         """Read that of the job with this id; None: there is none."""
-        # Uses index: jobs_jobhistory_pkey
+        # Uses index: jobs_jobhistory_pkey, and the unique one of the predecessor.
         for owner, group, vo, status, pilot, others in query_directly("job_revision", _REVISION, str(job_id)):
             return cls(
                 owner_id=int(owner or 0),

@@ -20,11 +20,10 @@ from pilots.models import Pilot, PilotLog
 from pilots.queries import pilot_of_job, stored_log
 from wms.accounts.models import User
 from wms.jobs import queries
-from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox
 from wms.jobs.queries.retention import removed_of
 from wms.jobs.services import sandbox_contents, sandboxes
-from wms.jobs.services.retries import successors_of
 from wms.jobs.sql.revisions import JobRevision
 from wms.kernel.clock import current_time
 from wms.kernel.errors import NotFoundError, UnsatisfiableRangeError, WmsError
@@ -93,7 +92,7 @@ def revision_of_job(request: HttpRequest, pk: int) -> Sequence[object]:
     period = int(current_time().timestamp()) // _TIMES_HOLD_S if row.status in _WAITS | LEASED else 0
     if row.status in _WAITS:
         return (*row, *revision_of_waiting(user), period)
-    of_pilot: Sequence[object] = tuple(successors_of([pk]).values()) if row.status in FINAL else ()
+    of_pilot: Sequence[object] = ()
     if row.pilot_id is not None and tab_named(request.GET.get("tab", ""), status=row.status) is Tab.PILOT:
         of_pilot = PilotLog.objects.filter(pk=row.pilot_id).values_list("received", "changed_at").first() or ()
     return (*row, *of_pilot, period)
