@@ -135,17 +135,30 @@ def of_person(**others: str) -> dict[str, str]:
     }
 
 
-def test_a_manager_suspends_a_member_of_the_own_vo_only(manager: Client, mine: RowsOfVO) -> None:
+def test_a_form_suspends_nobody_as_it_says_no_numbers(manager: Client, mine: RowsOfVO) -> None:
     form = of_person()
     del form["is_active"]
     assert manager.post(change(mine.member), form).status_code == 302
     mine.member.refresh_from_db()
-    assert not mine.member.is_active
+    assert mine.member.is_active
     assert mine.member.first_name == "Maria"
+    mine.job.refresh_from_db()
+    assert mine.job.status != "Killed"
+    assert "Suspend …" in manager.get(change(mine.member)).content.decode()
+
+
+def test_a_manager_suspends_a_member_of_the_own_vo_who_is_told_the_numbers_before(
+    manager: Client, mine: RowsOfVO
+) -> None:
+    asked = act(manager, mine.member, "suspend").content.decode()
+    assert "Payloads that are killed at once: 1; jobs that wait, and are not matched: 1." in asked
+    assert User.objects.get(pk=mine.member.pk).is_active
+    assert act(manager, mine.member, "suspend", confirmed="1", reason="stolen account").status_code == 302
+    assert not User.objects.get(pk=mine.member.pk).is_active
     mine.job.refresh_from_db()
     assert (mine.job.status, mine.job.minor_status) == ("Killed", "Owner suspended")
     page = manager.get(changelist(User)).content.decode()
-    assert "User lhcb_member: suspended; payloads killed: 1; jobs that wait, and are not matched: 1." in page
+    assert "1 user: suspended; payloads killed: 1; jobs that wait, and are not matched: 1." in page
 
 
 def acted_on(client: Client, action: str, *people: User, **others: str) -> str:

@@ -50,6 +50,7 @@ def test_rights_given_and_a_suspension_are_two_events(superuser: Client) -> None
     bob = make_user(username="bob")
     form = of_person(operator="on", is_staff="on", is_superuser="on")
     assert superuser.post(change(bob), form).status_code == 302
+    assert act(superuser, bob, "suspend", confirmed="1").status_code == 302
     flags = {"operator": True, "is_staff": True, "is_superuser": True}
     assert sorted(events()) == [
         (Kind.RIGHTS_CHANGED, "root", "user bob", recorded("changed", flags)),

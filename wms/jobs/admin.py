@@ -1,6 +1,7 @@
 """Admin pages of jobs, read-only (actions on jobs are in the portal and the REST interface), and of their owners."""
 
 import json
+from collections.abc import Sequence
 from types import MappingProxyType
 
 from django import forms
@@ -8,7 +9,6 @@ from django.contrib import admin, messages
 from django.contrib.admin.widgets import AdminTextInputWidget
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 
 from wms.accounts.admin.people import UserAdmin
@@ -16,6 +16,7 @@ from wms.accounts.admin.rights import VOLevelInline, VOLevelLedger
 from wms.accounts.models import User
 from wms.accounts.services.members import MAX_REASON_LENGTH
 from wms.jobs.models import Job, JobHistory
+from wms.jobs.queries.amounts import leased_and_waiting
 from wms.jobs.services import suspensions
 from wms.kernel.admin.actions import CONFIRMED, ask
 from wms.kernel.admin.rights import SeenRelatedFilter
@@ -84,13 +85,6 @@ class OwnerAdmin(UserAdmin):
     actions = ("suspend", "restore", *UserAdmin.actions)
     row_actions = MappingProxyType({"suspend": "Suspend …", "restore": "End the suspension …", **UserAdmin.row_actions})
 
-    def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:  # noqa: FBT001 - Django's own
-        """Save the user; a suspension kills what pilots hold, and the number is said."""
-        super().save_model(request, obj, form, change)
-        if change and "is_active" in form.changed_data and not obj.is_active and isinstance(request.user, User):
-            result = suspensions.end_payloads([obj], by=request.user, now=current_time())
-            self.message_user(request, f"User {obj}: {result}.", messages.WARNING)
-
     def offers(self, action: str, row: User) -> bool:
         """Return whether the action could change the user."""
         return {"suspend": row.is_active, "restore": not row.is_active}.get(action, super().offers(action, row))
@@ -122,4 +116,12 @@ class OwnerAdmin(UserAdmin):
                 )
             self.message_user(request, f"{counted(len(people), 'user')}: {result}.", messages.SUCCESS)
             return None
-        return ask(self, request, people, form=form, title="Suspend" if suspended else "End the suspension")
+        facts = [_at_stake(people, seen_by=request.user)] if suspended and isinstance(request.user, User) else []
+        return ask(
+            self, request, people, form=form, title="Suspend" if suspended else "End the suspension", facts=facts
+        )
+
+
+def _at_stake(people: Sequence[User], *, seen_by: User) -> str:
+    leased, waiting = leased_and_waiting(people, seen_by=seen_by)
+    return f"Payloads that are killed at once: {leased}; jobs that wait, and are not matched: {waiting}."

@@ -174,7 +174,8 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     search_help_text = "Beginning of the user name, of a name or of the mail address."
     ordering = ("username",)
     autocomplete_fields = ("default_group",)
-    readonly_fields = ("last_login", "date_joined", "password_state", "waits_since")
+    # A suspension ends payloads: it has actions of its own, which say how many and keep a reason (ADR 111).
+    readonly_fields = ("is_active", "last_login", "date_joined", "password_state", "waits_since")
     filter_horizontal = ()
     actions: tuple[str, ...] = ("reset_second_factor",)
     row_actions = MappingProxyType({"reset_second_factor": "Reset the second factor"})
@@ -191,12 +192,6 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     of_operators = ("password_state", "waits_since", "operator", "is_staff", "is_superuser")
     add_form = NewUserForm
     add_fieldsets = ((None, {"fields": ("username",), "description": NewUserForm.__doc__}),)
-
-    def kind_of(self, field: str, value: object) -> SecurityEventKind:
-        """Return the kind of event; the field ``is_active`` has two, one for each value."""
-        if field == "is_active":
-            return SecurityEventKind.USER_RESTORED if value else SecurityEventKind.USER_SUSPENDED
-        return super().kind_of(field, value)
 
     def seen(self, vos: frozenset[int]) -> Q:
         """Return the members of the VOs' groups."""
