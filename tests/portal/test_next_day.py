@@ -55,6 +55,16 @@ def test_the_day_is_simulated_as_it_is_where_no_other_priority_is_typed(
         assert "→" not in page.content.decode()
 
 
+def test_where_nothing_can_be_simulated_one_sentence_says_why(client_of: ClientOf, vo: VO, group: Group) -> None:
+    manager = client_of(make_user(manages=[vo]))
+    page = manager.get(f"/shares/{group.pk}/next-day/", {"priority": "7"}).content.decode()
+    assert page.strip() == "<p>No job waits whose group has a share: there is nothing to simulate.</p>"
+    make_job(owner=make_user(groups=[group]), group=group)
+    recalculate()
+    page = manager.get(f"/shares/{group.pk}/next-day/", {"priority": "7"}).content.decode()
+    assert page.strip() == "<p>No pilot of the VO runs: there is nothing to simulate.</p>"
+
+
 def test_others_see_no_simulation(client_of: ClientOf, vo: VO, group: Group) -> None:
     member = client_of(make_user(groups=[group]))
     assert member.get(f"/shares/{group.pk}/next-day/").status_code == HTTPStatus.NOT_FOUND

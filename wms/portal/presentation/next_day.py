@@ -15,6 +15,8 @@ MOST_GROUPS = 6
 class NextDayView:
     """A table with a row for each hour and a column for each group; a cell is its part, or a change of it."""
 
+    #: Why no job runs in the simulation, instead of the table; empty: some do.
+    why_empty: str
     heads: Sequence[str]
     rows: Sequence[tuple[str, Sequence[str]]]
     #: Sentences about what was simulated.
@@ -38,7 +40,19 @@ def next_day_view(day: NextDay, group: Group, *, priority: float) -> NextDayView
         remarks.append(f"{counted(day.left_out, 'task queue')} of lower priority are left out.")
     if len(day.hours) < HOURS:
         remarks.append("There was no time to simulate more hours.")
-    return NextDayView(heads=[str(each) for each in groups], rows=rows, remarks=remarks)
+    return NextDayView(why_empty=_why_empty(day), heads=[str(each) for each in groups], rows=rows, remarks=remarks)
+
+
+def _why_empty(day: NextDay) -> str:
+    if any(any(parts.values()) for hour in day.hours for parts in (hour.now, hour.then)):
+        return ""
+    if not day.task_queues:
+        why = "No job waits whose group has a share"
+    elif not day.pilots:
+        why = "No pilot of the VO runs"
+    else:
+        why = "No pilot that runs now fits the jobs that wait"
+    return f"{why}: there is nothing to simulate."
 
 
 def _cell(now: float, then: float, *, is_changed: bool) -> str:
