@@ -139,6 +139,8 @@ class SiteTokenAdmin(VOLevelLedger[SiteToken]):
     list_display = ("id", "site", "purpose", "configured", "created_at", "expires_at", "registrations", "revoked_at")
     list_select_related = ("site",)
     list_filter = ("purpose", ("site", SeenRelatedFilter))
+    search_fields = ("site__name",)
+    search_help_text = "Part of the name of a site."
     ordering = ("-id",)
     fields = (
         "site", "purpose", "configured", "setup", "created_at", "expires_at", "registrations", "registered_at",

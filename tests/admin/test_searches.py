@@ -6,8 +6,8 @@ from django.urls import reverse
 
 from matching.models import Match
 from pilots.models import Pilot
-from resources.models import ComputingElement
-from taskqueues.models import TaskQueue
+from resources.models import ComputingElement, SiteToken
+from taskqueues.models import Limit, TaskQueue
 from tests.admin.conftest import RowsOfVO, changelist, make_rows_of_vo
 from tests.factories import make_ce, make_pilot, make_site
 from wms.accounts.models import ConfigurationChange, SecurityEvent, User
@@ -40,6 +40,15 @@ def test_a_row_is_found_by_its_id_and_by_names_of_others(operator: Client, mine:
 def test_what_cannot_be_one_finds_nothing(operator: Client, mine: RowsOfVO, term: str) -> None:
     for model in (Job, TaskQueue, Match, Pilot):
         assert found(operator, model, term) == set()
+
+
+def test_limits_and_tokens_are_found_by_the_names_of_what_they_are_for(operator: Client, mine: RowsOfVO) -> None:
+    of_user = Limit.objects.create(user=mine.member, running=5)
+    of_type = Limit.objects.create(ce=mine.ce, job_type="Merge", running=5)
+    assert found(operator, Limit, mine.member.username) == {of_user.pk}
+    assert found(operator, Limit, "merg") == found(operator, Limit, mine.ce.name) == {of_type.pk}
+    assert found(operator, SiteToken, mine.site.name) == {mine.site_token.pk}
+    assert found(operator, Limit, "nobody") == found(operator, SiteToken, "nowhere") == set()
 
 
 def test_leases_are_filtered_by_their_end(operator: Client, mine: RowsOfVO) -> None:

@@ -1,5 +1,6 @@
 """Base classes of pages and of tables within pages, with bounded lists, and what a deletion shows."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -380,7 +381,7 @@ def without_kinds(rows: Sequence[Nested], kinds: tuple[str, ...]) -> list[Nested
 
 
 def named_rows(protected: Sequence[str], hidden: Mapping[str, str]) -> list[str]:
-    """Return the first rows that prevent a deletion; if only internal records do, their counts.
+    """Return the first rows that prevent a deletion, in order; if only internal records do, their counts.
 
     Args:
         protected: one line for each row, the name of its kind first.
@@ -388,8 +389,13 @@ def named_rows(protected: Sequence[str], hidden: Mapping[str, str]) -> list[str]
     """
     plural_of = {capfirst(name): capfirst(plural) for name, plural in hidden.items()}
     kinds = [str(row).partition(": ")[0] for row in protected]
-    seen = [row for row, kind in zip(protected, kinds, strict=True) if kind not in plural_of]
+    seen = sorted((row for row, kind in zip(protected, kinds, strict=True) if kind not in plural_of), key=_by_number)
     if not seen:
         return [f"{plural_of[kind]}: {number:,}" for kind, number in Counter(kinds).items()]
     more = len(seen) - MOST_PROTECTING
     return [*seen[:MOST_PROTECTING], *([f"and {more:,} more"] if more > 0 else [])]
+
+
+def _by_number(line: str) -> list[tuple[int, str]]:
+    """Return what orders lines by their words, and by the numbers in them: job 8 before job 10."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", line)]
