@@ -1,4 +1,4 @@
-"""Admin pages of platforms, storage, throttles and what sites have; those of sites, CEs, queues are in taskqueues."""
+"""Admin pages of storage, throttles and what sites have; those of sites, CEs, queues, platforms are in taskqueues."""
 
 from resources.admin import administrators, platforms_and_storage, throttles
 

@@ -1,4 +1,4 @@
-"""Admin pages of platforms, storage elements, replicas and the tokens of sites."""
+"""Admin pages of storage elements, replicas and the tokens of sites."""
 
 from types import MappingProxyType
 
@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 
 from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT, canonical_lfn
-from resources.models import Platform, Replica, SiteToken, StorageElement
+from resources.models import Replica, SiteToken, StorageElement
 from resources.queries.rights import sites_serving_only
 from resources.services.ce_rules import refusal_of_url_over_http
 from resources.services.site_tokens import revoke_site_token
@@ -20,21 +20,6 @@ from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.clock import current_time
 from wms.kernel.secrets import encrypt
-
-
-@admin.register(Platform)
-class PlatformAdmin(VOLevelAdmin[Platform]):
-    """Platforms of nodes and the job platforms that they run, for all VOs; operators edit them, managers see them."""
-
-    managers_may = frozenset({"view"})
-    fixed_after_creation = ("name",)
-    list_display = ("name", "runs")
-    search_fields = ("name",)
-    ordering = ("name",)
-
-    def seen(self, vos: frozenset[int]) -> Q:  # noqa: ARG002 - every VO's
-        """Return all."""
-        return Q()
 
 
 class StorageElementForm(GenericModelForm[StorageElement]):

@@ -1,4 +1,4 @@
-"""Admin pages of sites, computing elements, queues and definitions; their changes refresh submit pools (RFC7)."""
+"""Admin pages of sites, CEs, queues, platforms and definitions; changes that matter refresh submit pools (RFC7)."""
 
 from collections.abc import Iterable
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from resources.domain.advertised_load import MAXIMA
 from resources.domain.enums import SiteTokenPurpose
 from resources.domain.parameters import names_in
 from resources.domain.throttles import mistakes_in
-from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement
+from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, StorageElement
 from resources.queries.nodes import contradiction, latest_reports
 from resources.queries.rights import sites_serving, sites_serving_only
 from resources.services.site_tokens import issue_site_token
@@ -29,9 +29,10 @@ from resources.services.states import full_name
 from resources.services.throttles import COLUMNS, recompute
 from taskqueues.services import classads, submit_pools
 from taskqueues.services.consequences import of_job_types, of_parameters, of_served
+from taskqueues.services.narrowing import COMPARED, of_platform, of_queue
 from taskqueues.services.throttles import consequences_of
 from taskqueues.tasks import refresh_soon
-from wms.accounts.admin.rights import ServingVOsAdmin, VORights
+from wms.accounts.admin.rights import ServingVOsAdmin, VOLevelAdmin, VORights
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
 from wms.kernel.admin.columns import with_unit
@@ -41,6 +42,7 @@ from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.clock import current_time
 from wms.kernel.compression import without_compression
 from wms.kernel.consequences import Consequence
+from wms.kernel.db import database_now
 from wms.kernel.time_texts import duration, to_the_second
 from wms.wire.amounts import AMOUNT
 
@@ -103,13 +105,15 @@ class ComputingElementForm(PlaceForm[ComputingElement], CEForm):
 
 
 class QueueForm(PlaceForm[Queue]):
-    """A queue; job types that no waiting job has are confirmed."""
+    """A queue; job types that no waiting job has are confirmed, and values that leave jobs without a queue."""
 
     def consequences(self) -> Iterable[Consequence]:
-        """Yield types that no job has; and parameters as for every place."""
+        """Yield types that no job has, and jobs that fit nowhere else; and parameters as for every place."""
         yield from super().consequences()
         if "job_types" in self.changed_data:
             yield from of_job_types(self.instance)
+        if self.instance.pk and COMPARED & {*self.changed_data}:
+            yield from of_queue(self.instance, now=database_now())
 
 
 class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
@@ -481,3 +485,28 @@ class RequirementDefinitionAdmin(ServingVOsAdmin[RequirementDefinition], Refresh
     def vo_names(self, definition: RequirementDefinition) -> str:
         """Return the names of the VOs to which it applies."""
         return ", ".join(sorted(vo.name for vo in definition.vos.all())) or "all"
+
+
+class PlatformForm(ConfirmedForm[Platform]):
+    """A platform; it is confirmed that jobs fit no queue any more."""
+
+    def consequences(self) -> Iterable[Consequence]:
+        """Return jobs that fit nowhere else."""
+        return of_platform(self.instance, now=database_now()) if self.instance.pk and self.has_changed() else ()
+
+
+@admin.register(Platform)
+class PlatformAdmin(VOLevelAdmin[Platform]):
+    """Platforms of nodes and the job platforms that they run, for all VOs; operators edit them, managers see them."""
+
+    form = PlatformForm
+    fields = ("name", "runs")
+    managers_may = frozenset({"view"})
+    fixed_after_creation = ("name",)
+    list_display = ("name", "runs")
+    search_fields = ("name",)
+    ordering = ("name",)
+
+    def seen(self, vos: frozenset[int]) -> Q:  # noqa: ARG002 - every VO's
+        """Return all."""
+        return Q()

@@ -9,11 +9,11 @@ from django.test import Client
 from matching.services.throttles import advertise
 from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import of_numbers
-from resources.models import Site
+from resources.models import Platform, Queue, Site
 from taskqueues.models import Limit
 from tests.admin.conftest import NO_MEMBERSHIPS, RowsOfVO, add, change, errors_of
 from tests.admin.test_resources import of_queue, of_site
-from tests.factories import make_job
+from tests.factories import make_job, make_queue
 from wms.accounts.models import SecurityEvent
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
@@ -251,13 +251,49 @@ def test_a_new_parameter_whose_name_is_like_a_known_one_is_asked_about_at_each_l
     assert is_saved(operator, change(mine.queue), of_queue(parameters='{"atlasMemry": 5}'))
 
 
+def stored_amounts(queue: Queue) -> dict[str, str]:
+    """Return the fields of a form that leaves what jobs are compared with as it is."""
+    return {"cpu_time_s": str(queue.cpu_time_s), "memory_mb": str(queue.memory_mb or ""), "platforms": ""}
+
+
 def test_job_types_of_a_queue_that_no_waiting_job_has_are_asked_about(
     manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     make_job(owner=theirs.member, group=theirs.group, job_type="Secret")
     asked = "No waiting job has a type that the queue lhcb_queue takes: "
     for typed, says in (("Usr", 'Usr. Did you mean "User"?'), ("Secrets", "Secrets.")):
-        words = boxes(manager, change(mine.queue), of_queue(job_types=typed))
+        words = boxes(manager, change(mine.queue), of_queue(job_types=typed, **stored_amounts(mine.queue)))
         assert words == {asked + says: f"{asked}{says} It takes none of those that wait."}
     assert is_saved(manager, change(mine.queue), of_queue(job_types="User, Merge"))
     assert is_saved(manager, change(mine.queue), of_queue(job_types=""))
+
+
+def test_values_of_a_queue_that_leave_waiting_jobs_without_one_are_asked_about(
+    operator: Client, mine: RowsOfVO
+) -> None:
+    make_job(owner=mine.member, group=mine.group, sites=["lhcb.org"])
+    same = stored_amounts(mine.queue)
+    place = "queue lhcb_queue of computing element ce.lhcb.org at site lhcb.org"
+    asked = f"The {place} no longer fits jobs that fit nowhere else."
+    for narrower in ({"cpu_time_s": "1"}, {"tags": "zzz", "required_tags": "zzz"}):
+        fields = of_queue(**{**same, **narrower})
+        (words,) = boxes(operator, change(mine.queue), fields).items()
+        assert words == (asked, f"{asked} 2 jobs wait that can run nowhere else.")
+    assert is_saved(operator, change(mine.queue), {**fields, "confirmed": [asked]})
+    # What fits another queue waits for that one.
+    make_queue(name="other", ce=mine.ce, cpu_time_s=mine.queue.cpu_time_s)
+    assert is_saved(operator, change(mine.queue), of_queue(**same))
+    assert is_saved(operator, change(mine.queue), of_queue(**{**same, "cpu_time_s": "1"}))
+
+
+def test_a_platform_that_runs_no_longer_what_waiting_jobs_need_is_asked_about(operator: Client, mine: RowsOfVO) -> None:
+    platform = Platform.objects.create(name="x86_64-el9", runs=["x86_64-el8", "x86_64-el7"])
+    Queue.objects.filter(pk=mine.queue.pk).update(platforms=["x86_64-el9"])
+    make_job(owner=mine.member, group=mine.group, platforms=["x86_64-el8"])
+    asked = "The platform x86_64-el9 no longer fits jobs that fit nowhere else."
+    words = boxes(operator, change(platform), {"runs": "nothing"})
+    assert words == {asked: f"{asked} 1 job waits that can run nowhere else."}
+    platform.refresh_from_db()
+    assert platform.runs == ["x86_64-el8", "x86_64-el7"]
+    assert is_saved(operator, change(platform), {"runs": "x86_64-el8"})
+    assert is_saved(operator, change(platform), {"runs": "nothing", "confirmed": [asked]})

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.django_db
 
 def of_queue(**others: Any) -> dict[str, Any]:
     return {
-        "cpu_time_s": "1000",
+        "cpu_time_s": "300000",
         "processors": "1",
         "memory_mb": "2000",
         "wall_time_s": "",

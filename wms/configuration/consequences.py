@@ -17,6 +17,7 @@ from taskqueues.services.consequences import (
     of_stored_limits,
     of_throttle,
 )
+from taskqueues.services.narrowing import COMPARED, WaitingTaskQueues
 from wms.accounts.models import VO
 from wms.configuration.plan import Plan, StoredConfiguration, entries_after
 from wms.configuration.problems import ConfigurationError
@@ -44,6 +45,17 @@ class Consequences:
         self._throttles = [each for each in _of(planned, database.sites) if "throttle" in each.changed]
         stored: list[Site] = [database.sites.rows[each.identity] for each in self._throttles if not each.is_new]
         self._served = [each for each in _of(planned, database.sites) if "vos" in each.changed and not each.is_new]
+        waiting = self._waiting = WaitingTaskQueues(now=self._now)
+        self._narrowed = [
+            (each, waiting.fitting(database.queues.rows[each.identity]))
+            for each in _of(planned, database.queues)
+            if COMPARED & each.changed and not each.is_new
+        ]
+        self._platforms = [
+            (each, waiting.naming({*database.platforms.entries[each.identity].runs} - {*each.entry.runs}))
+            for each in _of(planned, database.platforms)
+            if not each.is_new
+        ]
         self._job_types = [each for each in _of(planned, database.queues) if "job_types" in each.changed]
         self._closed = [
             (section, change)
@@ -105,6 +117,12 @@ class Consequences:
             yield from ((change, each) for each in of_served(site, before=vos_before, after=vos_after))
         for change in self._job_types:
             yield from ((change, each) for each in of_job_types(self._database.queues.rows[change.identity]))
+        for change, fitted in self._narrowed:
+            queue = self._database.queues.rows[change.identity]
+            yield from ((change, each) for each in self._waiting.of_queue(queue, before=fitted))
+        for change, ran in self._platforms:
+            platform = self._database.platforms.rows[change.identity]
+            yield from ((change, each) for each in self._waiting.of_platform(platform, before=ran))
         for section, change in self._closed:
             yield change, of_closing(section.rows[change.identity])
         yield from self._parameters

@@ -192,7 +192,11 @@ def test_a_manager_changes_what_the_administration_lets_a_manager_change(adminis
         {"name": "priority", "before": "1000", "after": "6000"}
     ]
     assert found["deletions"] == ["lhcb_member leaves the group lhcb_user"]
-    answer = apply(administration.manager, file, delete=True)
+    (stops,) = found["consequences"]
+    assert stops["sentence"].startswith("The queue lhcb_queue of computing element ce.lhcb.org")
+    assert stops["extent"] == "1 job waits that can run nowhere else."
+    assert apply(administration.manager, file, delete=True).status_code == 409
+    answer = apply(administration.manager, file, delete=True, confirmed=[stops["sentence"]])
     assert answer.status_code == 200, answer.json()
     assert Group.objects.get(name="lhcb_user").priority == 6000
     assert Group.objects.get(name="lhcb_new").vo == administration.own.vo

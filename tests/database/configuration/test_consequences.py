@@ -140,3 +140,33 @@ def test_job_types_of_a_queue_that_no_waiting_job_has_are_stored_with_a_warning(
     assert warning.sentence.startswith("No waiting job has a type that the queue grid takes: Usr. Did you mean")
     assert apply(text.replace("TYPE", "Usr")).warnings == ()
     assert apply(text.replace("TYPE", "User")).warnings == ()
+
+
+@pytest.mark.usefixtures("waiting")
+def test_values_that_leave_waiting_jobs_without_a_queue_are_refused_until_confirmed() -> None:
+    text = "sites: [{name: A, ces: [{name: c, type: local, queues: [{name: grid, cpu_time_s: TIME}]}]}]"
+    apply(text.replace("TIME", "300000"))
+    narrower = text.replace("TIME", "1")
+    (problem,) = problems_of(narrower)
+    says = (
+        "The queue grid of computing element c at site A no longer fits jobs that fit nowhere else. 1 job waits that "
+        "can run nowhere else."
+    )
+    assert says in problem
+    assert REPEAT in problem
+    (warning,) = apply(narrower, confirmed=True).warnings
+    assert warning.sentence == says
+    assert apply(narrower).warnings == ()
+
+
+def test_a_platform_that_runs_fewer_others_is_refused_until_confirmed() -> None:
+    make_job(group=make_group(name="lhcb_user", vo=make_vo(name="lhcb")), platforms=["x86_64-el8"])
+    queue = "{name: grid, cpu_time_s: 300000, platforms: [x86_64-el9]}"
+    apply(
+        "platforms: {x86_64-el9: [x86_64-el8]}\n"
+        f"sites: [{{name: A, ces: [{{name: c, type: local, queues: [{queue}]}}]}}]"
+    )
+    fewer = "platforms: {x86_64-el9: [nothing]}"
+    (problem,) = problems_of(fewer)
+    assert "The platform x86_64-el9 no longer fits jobs that fit nowhere else. 1 job waits" in problem
+    assert len(apply(fewer, confirmed=True).warnings) == 1
