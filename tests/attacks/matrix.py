@@ -155,7 +155,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET submission": OF_THE_JOB,
         "GET pilots": PEOPLE,
         "POST jobs-bulk": PEOPLE,
-        "POST jobs-retry": PEOPLE,
+        "POST jobs-retry": OWNER,
         "POST sandboxes": PEOPLE,
         "GET job": OF_THE_JOB,
         "PATCH job": OF_THE_JOB,
@@ -355,8 +355,7 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:site-expression": NOBODY,
         "POST jobs-bulk": OF_THE_JOB,
         "POST portal:jobs-actions": OF_THE_JOB,
-        "POST jobs-retry": NOBODY,  # it has not failed
-        "POST portal:jobs-retry": NOBODY,
+        "POST portal:jobs-retry": OWNER,
         "POST match-preview": NOBODY,
         "POST replicas": MANAGERS,
         "POST replicas-remove": MANAGERS,

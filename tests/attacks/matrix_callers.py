@@ -378,6 +378,7 @@ def _objects_of(rows: RowsOfVO) -> SampleData:
         storage_element=rows.replica.storage_element,
         pilot=rows.pilot,
         job=rows.job,
+        failed=rows.job,
         match=rows.match,
         sandbox="",
         alice_token_id=rows.api_token.pk,

@@ -57,6 +57,8 @@ class SampleData:
     storage_element: StorageElement
     pilot: Pilot
     job: Job
+    #: Another one of Alice's.
+    failed: Job
     match: Match
     sandbox: str
     #: Of a token that no test comes with.
@@ -138,7 +140,7 @@ class SampleData:
             "jobs": {"executable": "run.sh"},
             "jobs-rehearsal": {"executable": "run.sh"},
             "jobs-bulk": {"action": "kill", "ids": [self.job.pk]},
-            "jobs-retry": {"ids": [self.job.pk], "changes": {"memory_mb": 4000}},
+            "jobs-retry": {"ids": [self.failed.pk], "changes": {"memory_mb": 4000}},
             "job": {"priority": 5},
             "job-hold": {"reason": "why not"},
             "replicas": {"vo": self.vo.name, "replicas": [replica]},
@@ -207,6 +209,7 @@ def make_sample() -> SampleData:
         owner=alice, group=group, status=JobStatus.RUNNING, site=site, queue=queue, pilot_id=pilot.pk,
         job_name=HERS, std_output_tail=HERS, output_data=["out"], input_sandbox=[reference],
     )  # fmt: skip
+    failed = factories.make_job(owner=alice, group=group, status=JobStatus.FAILED, site=site)
     Job.objects.filter(pk=job.pk).update(output_sandbox=given.sandbox)
     job.input_sandboxes.create(sandbox=given.sandbox, file_name="in.tar.gz")
     match = factories.make_match(job=job, pilot=pilot, leased_at=now)
@@ -215,7 +218,7 @@ def make_sample() -> SampleData:
     downtime = factories.make_downtime(site, begins_at=IN_TEN_YEARS)
     return SampleData(
         vo=vo, group=group, alice=alice, site=site, queue=queue, storage_element=element, pilot=pilot, job=job,
-        match=match, sandbox=reference, alice_token_id=alice.api_tokens.get().pk, limit=limit,
+        failed=failed, match=match, sandbox=reference, alice_token_id=alice.api_tokens.get().pk, limit=limit,
         downtime=downtime, black_hole=factories.make_black_hole(site=site), site_token_id=_site_token_of(site).pk,
         change=_change_of_share(group),
     )  # fmt: skip
