@@ -29,7 +29,7 @@ from wms.jobs.services import sandboxes, transitions
 from wms.kernel.db import array_of, transaction_required
 from wms.kernel.errors import ConflictError, NotFoundError, WmsError
 from wms.kernel.fast.statements import query_directly
-from wms.kernel.fields import compressed
+from wms.kernel.fields import compressed, decompressed
 from wms.kernel.life import LifeEvent, tell
 from wms.wire.protocol import (
     LEASE_ENDED,
@@ -63,6 +63,15 @@ _FINISH: Final = (
     "$9::float8, $10::float8, $11::float8, $12::float8, $13::text, $14::text, $15::bytea, $16::bytea, $17::text, "
     "$18::text, $19::float8, $20::float8, $21::boolean)::text"
 )
+#: Last lines of the attempt of a lease, compressed.
+# Uses index: jobs_outputtail_pkey
+_STORED_TAILS: Final = """
+SELECT encode(tail.std_output, 'hex'), encode(tail.std_error, 'hex')
+  FROM matching_match AS its
+  JOIN jobs_job AS job ON job.id = its.job_id
+  JOIN jobs_outputtail AS tail ON tail.job_id = job.id AND tail.attempt = wms_attempt(job.reschedules, job.status::text)
+ WHERE its.id = $1::uuid
+"""
 #: {status: those of leased jobs from which it can be reached}, as PostgreSQL's arrays.
 _SOURCES: Final = {status: array_of(sorted(sources_of(status) & LEASED)) for status in JobStatus}
 
@@ -235,10 +244,10 @@ def _cause(match_id: UUID, exit_code: int | None, minor: str | None, tails: Tail
         return None, None
     std_output, std_error = tails
     if std_output is None or std_error is None:
-        # Uses index: jobs_outputtail_pkey
-        job = Job.objects.filter(matches=match_id).prefetch_related("output_tails").first()
-        std_output = job.std_output_tail if job and std_output is None else std_output
-        std_error = job.std_error_tail if job and std_error is None else std_error
+        for stored in query_directly("stored_tails", _STORED_TAILS, str(match_id)):
+            before = Tails(*(hexadecimal and decompressed(bytes.fromhex(hexadecimal)) for hexadecimal in stored))
+            std_output = before.std_output if std_output is None else std_output
+            std_error = before.std_error if std_error is None else std_error
     return cause_of(minor, std_error=std_error or "", std_output=std_output or "") or (None, None)
 
 

@@ -12,6 +12,11 @@ def compressed(text: str) -> bytes:
     return zlib.compress(text.encode())
 
 
+def decompressed(stored: bytes) -> str:
+    """Return the text that CompressedTextField has stored."""
+    return zlib.decompress(stored).decode()
+
+
 class CompressedTextField(TextField):  # type: ignore[type-arg]  # generic only in the stubs
     """A text that is stored compressed (zlib), for texts by which nobody searches.
 
@@ -24,7 +29,7 @@ class CompressedTextField(TextField):  # type: ignore[type-arg]  # generic only 
 
     def from_db_value(self, value: bytes | None, _expression: object, _connection: object) -> str | None:
         """Return the text."""
-        return None if value is None else zlib.decompress(value).decode()
+        return None if value is None else decompressed(value)
 
     def get_db_prep_value(self, value: str | None, connection: object, prepared: bool = False) -> bytes | None:
         """Return the compressed bytes."""
