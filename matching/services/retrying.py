@@ -176,9 +176,12 @@ def _sandboxes_named(job_ids: Sequence[int], names: Collection[str]) -> Mapping[
 
 
 def _changed(job: Job, changes: RetryChanges, *, replaced: frozenset[str]) -> dict[str, object]:
-    description = with_literal_ids(job.description)
+    description = {**with_literal_ids(job.description), **changes.fields}
     if description.get("setup") == job.vo.setup:
         description["setup"] = None
-    kept = [reference for reference in job.description["input_sandbox"] if reference not in replaced]
-    description["input_sandbox"] = [*kept, *changes.files.values()]
-    return {**description, **changes.fields}
+    references = description["input_sandbox"]
+    # Anything else than a list is refused with the other fields.
+    if changes.files and isinstance(references, list):
+        kept = [reference for reference in references if reference not in replaced]
+        description["input_sandbox"] = [*kept, *changes.files.values()]
+    return description
