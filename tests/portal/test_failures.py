@@ -114,6 +114,9 @@ def test_causes_are_counted_by_site_beside_what_is_done_there(portal: Client, al
     rows = [([cell.jobs for cell in row.causes], row.failed, row.done, row.failed_part) for row in view.sites]
     assert [row.site for row in view.sites] == ["LCG.Two.org", "LCG.One.org"]
     assert rows == [([3, 1], 4, 1, "80 %"), ([0, 1], 1, 1, "50 %")]
+    (at_one,) = groups_of(portal, "cause:" + parse_qs(view.groups[1].query)["q"][0].partition("cause:")[2][:10])
+    assert at_one.title == "bad seed 8: invalid"
+    assert portal.get("/failures/", {"q": "site:LCG.One.org"}).context["failures"].sites == []
     cell = view.sites[0].causes[0]
     assert len(portal.get(f"/jobs/?{cell.query}").context["rows"]) == cell.jobs
 

@@ -95,6 +95,7 @@ PAGES: Final = (
     Page(name="jobs-none", address="/jobs/", reader=Reader.NEWCOMER),
     Page(name="job-done", address="/jobs/{done}/"),
     Page(name="job-failed", address="/jobs/{failed}/"),
+    Page(name="retry", address="/jobs/retry/?q=status:failed"),
     Page(name="job-running", address="/jobs/{running}/"),
     Page(name="job-waiting", address="/jobs/{waiting}/"),
     Page(name="job-files", address="/jobs/{done}/?tab=files"),

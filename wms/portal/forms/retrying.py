@@ -8,7 +8,7 @@ from django import forms
 from wms.jobs.domain.description import MAX_CPU_TIME_S
 from wms.portal.forms.fields import Files, Names, amount_field
 from wms.portal.forms.quantities import DURATION, QuantityField
-from wms.wire.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNT
 
 #: Amounts that a job may have had too little of.
 _AMOUNTS: Final = ("memory_mb", "disk_mb", "wall_time_s", "processors")
@@ -38,7 +38,7 @@ class RetryForm(forms.Form):
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]  # as of any form
-        fields = {amount.name: amount_field(amount) for amount in AMOUNTS if amount.name in _AMOUNTS}
+        fields = {name: amount_field(AMOUNT[name]) for name in _AMOUNTS}
         for field in fields.values():
             field.initial, field.help_text = None, ""
         self.fields = {**fields, **self.fields}

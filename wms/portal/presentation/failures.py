@@ -138,7 +138,7 @@ def _site_rows(found: Failures, words: Mapping[str, str]) -> list[SiteRow]:
     for group in found.groups:
         failed_at.update(group.sites)
     sites = sorted(filter(None, failed_at), key=lambda site: (-failed_at[site], site))
-    if not found.done_at or len(sites) + len(found.done_at.keys() - failed_at.keys()) < 2:
+    if not found.done_at or len({*sites, *filter(None, found.done_at)}) < 2:
         return []
     return [_site_row(site, failed_at[site], found, words) for site in sites[:_MOST_SITES]]
 
