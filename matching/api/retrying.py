@@ -12,7 +12,7 @@ from matching.services import retrying
 from matching.services.retrying import RetryChanges
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.domain import TokenScope
-from wms.jobs.api.inputs import JobFilterIn
+from wms.jobs.api.inputs import SelectedJobsIn, job_ids
 from wms.jobs.api.outputs import RefusalOut, SubmissionOut
 from wms.jobs.domain.parsing_budget import MAX_JOBS
 from wms.jobs.queries.found_jobs import Extent, find
@@ -20,19 +20,15 @@ from wms.jobs.services.bulk import refuse_empty
 from wms.jobs.services.submission_limits import submission_in_flight
 from wms.jobs.sql.lists import ids_of
 from wms.kernel.clock import current_time
-from wms.kernel.rest import StrictSerializer, WholeNumber, error_responses
+from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
 from wms.kernel.rest.throttling import SubmissionRate
-from wms.wire.protocol import API_V1
 
 
-class RetryIn(StrictSerializer):
+class RetryIn(SelectedJobsIn):
     """Body: the jobs by ids or by a filter, and what is different in the new ones."""
 
-    ids = serializers.ListField(
-        child=WholeNumber(), required=False, allow_empty=False, max_length=MAX_JOBS, help_text="Ids of the jobs."
-    )
-    filter = JobFilterIn(required=False, help_text=f"Filters as of GET {API_V1}jobs/; at least one.")
+    ids = job_ids(most=MAX_JOBS)
     changes = serializers.DictField(
         required=False, help_text='Fields of descriptions, in the place of those of each job: {"memory_mb": 4000}.'
     )
@@ -44,12 +40,6 @@ class RetryIn(StrictSerializer):
     request_id = serializers.UUIDField(
         required=False, help_text="A repeated request with this id gets the first answer and submits nothing."
     )
-
-    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
-        """Require either ids or a filter."""
-        if ("ids" in attrs) == ("filter" in attrs):
-            raise serializers.ValidationError({"ids": ["Name the jobs by ids or by filter, one of the two."]})
-        return attrs
 
 
 class RetryOut(SubmissionOut):

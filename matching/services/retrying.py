@@ -46,7 +46,7 @@ class OthersJobError(ForbiddenError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryChanges:
-    """What is to be different in the new jobs."""
+    """The differences of the new jobs from those that they retry."""
 
     #: Fields of descriptions, in the place of those of each job.
     fields: Mapping[str, object]

@@ -6,7 +6,7 @@ from wms.wire import protocol
 
 
 class DowntimeSource(StrEnum):
-    """Where a downtime was announced."""
+    """The place where a downtime was announced."""
 
     HERE = ""
     GOCDB = "gocdb"

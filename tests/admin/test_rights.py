@@ -1,4 +1,4 @@
-"""What each role may do with each model of the administration: the table of the matrix, model by model."""
+"""The rights of each role on each model of the administration, compared with the table of the matrix."""
 
 import pytest
 from django.contrib import admin

@@ -109,7 +109,7 @@ def _ratios(medians: Mapping[str, float]) -> dict[str, float | int | str]:
 
 
 class _Operations:
-    """What is timed; each operation returns False if another one had taken its job."""
+    """The operations that are timed; each returns False if another one had taken its job."""
 
     def __init__(self, loaded: LoadedWorkload, *, seed: int, times: int) -> None:
         self._loaded, self._chance = loaded, Random(seed)

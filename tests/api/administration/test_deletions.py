@@ -1,4 +1,4 @@
-"""What DELETE does in a dry run: the same checks and answers, and no change."""
+"""DELETE in a dry run: the same checks and answers, and no change."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -37,14 +37,30 @@ class HoldIn(StrictSerializer):
     reason = Text(required=False, max_length=255, help_text="Reason, stored as the minor status.")
 
 
-class BulkIn(StrictSerializer):
+def job_ids(*, most: int) -> serializers.ListField:
+    """Return the field with the ids of at most so many jobs."""
+    return serializers.ListField(
+        child=WholeNumber(), required=False, allow_empty=False, max_length=most, help_text="Ids of the jobs."
+    )
+
+
+class SelectedJobsIn(StrictSerializer):
+    """Base of bodies that name jobs by ``ids`` (``job_ids``) or by a filter."""
+
+    filter = JobFilterIn(required=False, help_text=f"Filters as of GET {API_V1}jobs/; at least one.")
+
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
+        """Require either ids or a filter."""
+        if ("ids" in attrs) == ("filter" in attrs):
+            raise serializers.ValidationError({"ids": ["Name the jobs by ids or by filter, one of the two."]})
+        return attrs
+
+
+class BulkIn(SelectedJobsIn):
     """Body of POST /api/v1/jobs/bulk/: an action, and the jobs by ids or by a filter."""
 
     action = Text(max_length=16, help_text=f"Action: one of {_ACTIONS}.")
-    ids = serializers.ListField(
-        child=WholeNumber(), required=False, allow_empty=False, max_length=MAX_JOBS, help_text="Ids of the jobs."
-    )
-    filter = JobFilterIn(required=False, help_text=f"Filters as of GET {API_V1}jobs/; at least one.")
+    ids = job_ids(most=MAX_JOBS)
     reason = Text(required=False, max_length=255, help_text="Reason of a hold, stored as the minor status.")
 
     def validate_action(self, value: str) -> Action:
@@ -56,8 +72,7 @@ class BulkIn(StrictSerializer):
 
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         """Require either ids or a filter, and allow a reason only for hold."""
-        if ("ids" in attrs) == ("filter" in attrs):
-            raise serializers.ValidationError({"ids": ["Name the jobs by ids or by filter, one of the two."]})
+        attrs = super().validate(attrs)
         if "reason" in attrs and attrs["action"] is not Action.HOLD:
             raise serializers.ValidationError({"reason": ["Only the action hold accepts a reason."]})
         return attrs
