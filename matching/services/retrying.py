@@ -138,9 +138,7 @@ def _refused(job_ids: Collection[int], *, by: User) -> dict[int, WmsError]:
                 f"Job {job_id} is not yours: reschedule it as it is, or submit a copy as yourself."
             )
         elif job_id in retried:
-            refused[job_id] = AlreadyRetriedError(
-                f"Job {job_id} was retried already, as job {retried[job_id]}; retry that one."
-            )
+            refused[job_id] = AlreadyRetriedError(job_id, successor_id=retried[job_id])
         elif status not in RETRIED:
             refused[job_id] = IllegalTransitionError(
                 f"Job {job_id} is {status}; only Failed and Killed jobs are retried with changes."

@@ -105,10 +105,6 @@ class _Failed(NamedTuple):
     place: FailurePlace
     cause: str
 
-    @property
-    def kind(self) -> _Kind:
-        return _Kind(self.cause, None if self.cause else normalised(self.minor_status), self.exit_code)
-
 
 def failures(filters: JobFilters, *, by: User, done: JobFilters | None = None, newest: int = NEWEST) -> Failures:
     """Return the newest of the filtered jobs visible to *by*, in groups.
@@ -122,8 +118,11 @@ def failures(filters: JobFilters, *, by: User, done: JobFilters | None = None, n
     job_ids = ids_of_newest(filters, by=by, at_most=newest + 1)
     counted = job_ids[:newest]
     members: dict[_Kind, list[_Failed]] = defaultdict(list)
-    for job in _failed(counted):
-        members[job.kind].append(job)
+    failed = list(_failed(counted))
+    # Each reason once: thousands of jobs have few.
+    reasons = {reason: normalised(reason) for reason in {job.minor_status for job in failed if not job.cause}}
+    for job in failed:
+        members[_Kind(job.cause, None if job.cause else reasons[job.minor_status], job.exit_code)].append(job)
     largest = sorted(members, key=lambda kind: (-len(members[kind]), _order(kind)))[:MOST_GROUPS]
     newest_of = {kind: max(job.pk for job in members[kind]) for kind in largest}
     examples = Job.objects.prefetch_related("output_tails").in_bulk(newest_of.values())

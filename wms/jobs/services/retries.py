@@ -13,6 +13,9 @@ class AlreadyRetriedError(ConflictError):
 
     code = "already_retried"
 
+    def __init__(self, job_id: int, *, successor_id: int) -> None:
+        super().__init__(f"Job {job_id} was retried already, as job {successor_id}; retry that one.")
+
 
 def successors_of(job_ids: Collection[int]) -> Mapping[int, int]:
     """Return {job: the job that retries it} of those that were retried."""
@@ -29,7 +32,7 @@ def lock_predecessors(job_ids: Sequence[int]) -> None:
     """
     list(Job.objects.filter(pk__among=job_ids).order_by("pk").select_for_update(no_key=True).values_list("pk"))
     for predecessor_id, job_id in successors_of(job_ids).items():
-        raise AlreadyRetriedError(f"Job {predecessor_id} was retried already, as job {job_id}; retry that one.")
+        raise AlreadyRetriedError(predecessor_id, successor_id=job_id)
 
 
 @transaction_required
