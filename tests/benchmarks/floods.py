@@ -74,7 +74,8 @@ def _measure(
         before = report.add(f"others' match before {what}", others.latencies_s)
         memory.begin()
         others.latencies_s.clear()
-        command = [sys.executable, str(PROGRAM), flood, str(web.port), str(options.seconds / 2), credential]
+        # -P: its directory has modules named like some of the standard library.
+        command = [sys.executable, "-P", str(PROGRAM), flood, str(web.port), str(options.seconds / 2), credential]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flooding:
             while flooding.poll() is None:
                 others.ask_for(0.5)
