@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from time import perf_counter
 
-from django.db import connection
 from django.db.models import F
 
 from matching.models import Match
@@ -40,6 +39,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     """Match for a while, then let all leases of a site expire, and match until their jobs wait again."""
     loaded = load(options.shape(), seed=options.seed)
     hold(loaded, jobs=options.leases or LOST, at_queues=1)
+    leases = list(Match.objects.values_list("pk", flat=True))
     lost = list(Match.objects.values_list("job_id", flat=True))
     pilots, processes = options.pilots or PILOTS, options.processes or PROCESSES
     sizes = {"running jobs lost": len(lost), "matches a second": round(options.rate), "web processes": processes}
@@ -58,7 +58,7 @@ def run(ready: Surroundings, options: Options) -> Report:
         _lose(lost)
         begun_s, ages_s = perf_counter(), [0.0]
         with cpu_measured(parts_of(ready, web)) as use:
-            while _left(lost):
+            while Match.objects.filter(pk__in=leases, ended_at=None).exists():
                 client.run(until_s=perf_counter() + LOOK_EVERY_S)
                 ages_s.append(_age_of_directors_s())
         report.add("from the end of all leases until all jobs wait", [perf_counter() - begun_s])
@@ -76,16 +76,6 @@ def _lose(job_ids: Sequence[int]) -> None:
     Match.objects.filter(job__in=job_ids).update(
         expires_at=database_now() - timedelta(hours=1), reported_at=F("reported_at") - timedelta(hours=2)
     )
-
-
-def _left(job_ids: Sequence[int]) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM matching_match WHERE ended_at IS NULL AND job_id BETWEEN %s AND %s",
-            [min(job_ids), max(job_ids)],
-        )
-        (left,) = cursor.fetchone()
-    return int(left)
 
 
 def _age_of_directors_s() -> float:
