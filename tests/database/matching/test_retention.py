@@ -274,6 +274,17 @@ def test_a_sweep_goes_from_the_oldest_and_continues_where_the_last_run_ended(mon
     assert retention.remove_ended(now=NOW + retention.REST) == 1
 
 
+def test_submissions_whose_ids_alternate_are_removed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = ended(), ended()
+    for job in (first, second):
+        ended(submission=job.submission)
+    permit()
+    monkeypatch.setattr(retention, "JOBS_TOGETHER", 4)
+    monkeypatch.setattr(retention, "PAGES_OF_RUN", 1)
+    counting.add_changes()
+    assert retention.remove_ended(now=NOW) == 4
+
+
 def _buckets() -> list[object]:
     return [*JobBucket.objects.order_by("pk").values(), *JobBucketSum.objects.order_by("pk").values()]
 

@@ -14,7 +14,9 @@ from wms.kernel.db import array_of, transaction_required
 #: added to the counters yet is left to the next sweep.
 # Uses index: content_since, submission_job_count_is_one_row
 _NEXT_SUBMISSIONS: Final = """
-    SELECT submission_id, submitted_at, last_job_id - first_job_id + 1
+    SELECT submission_id, submitted_at, coalesce((
+               SELECT sum(jobs) FROM jobs_submissionjobcount AS count WHERE count.submission_id = content.submission_id
+           ), 0)::integer
       FROM jobs_submissioncontent AS content
      WHERE submitted_at >= %(since)s AND (submitted_at, submission_id) > (%(since)s, %(last)s)
        AND submitted_at < %(before)s AND vo_id = ANY(%(vos)s::bigint[])
@@ -88,7 +90,7 @@ class OldSubmission(NamedTuple):
 
     id: UUID
     submitted_at: datetime
-    #: At most so many.
+    #: That are there, as counted.
     jobs: int
 
 
