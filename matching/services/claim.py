@@ -14,6 +14,7 @@ from django.conf import settings
 
 from taskqueues.domain.offer import SlotBound
 from wms.kernel.fast.statements import query_directly
+from wms.kernel.memo import RecentlyUsed
 
 #: Seconds after which ordinary requests store the time of the pilot's last one …
 SEEN_WITHIN_S: Final = 120.0
@@ -112,7 +113,12 @@ class SeenThrottle(NamedTuple):
     matched: int
 
 
-#: The fields of ``Claimed``; only those of a lease are all there.
+#: Columns of ``wms_claimed``.
+_FIELDS: Final = (
+    *("answer", "reason", "limit_id", "remaining", "opens_at", "ordinal", "match_id", "expires_at"),
+    *("job_id", "owner_id", "group_id", "job_name", "description", "input_sandboxes"),
+)
+#: Their types; only those of a lease are all there.
 _ROW: Final = msgspec.json.Decoder(
     tuple[
         str,
@@ -124,14 +130,15 @@ _ROW: Final = msgspec.json.Decoder(
         UUID | None,
         datetime | None,
         int | None,
-        str | None,
+        int | None,
+        int | None,
         str | None,
         dict[str, object] | None,
         list[dict[str, object]] | None,
     ]
 )
-#: One JSON array, which costs less to read than thirteen columns.
-_COLUMNS: Final = f"json_build_array({', '.join(Claimed._fields)})::text"
+#: One JSON array, which costs less to read than fourteen columns.
+_COLUMNS: Final = f"json_build_array({', '.join(_FIELDS)})::text"
 _CLAIM: Final = (
     f"SELECT {_COLUMNS} FROM wms_claim("  # noqa: S608 - our own names
     "$1::bigint, $2::uuid, $3::smallint, $4::uuid, $5::bigint, $6::smallint, $7::float8, $8::boolean, $9::bigint,"
@@ -196,4 +203,28 @@ def close(claimant: Claimant, *, left: Mapping[str, int]) -> list[Claimed]:
 
 def _ask(name: str, statement: str, *parameters: object) -> list[Claimed]:
     rows = query_directly(name, statement, *(None if value is None else str(value) for value in parameters))
-    return [Claimed._make(_ROW.decode(str(row))) for (row,) in rows]
+    return [_claimed(_ROW.decode(str(row))) for (row,) in rows]
+
+
+def _claimed(row: Sequence[Any]) -> Claimed:
+    *of_claim, owner_id, group_id, job_name, description, input_sandboxes = row
+    if description is None:
+        return Claimed(*of_claim, "", "", {}, ())
+    owner, group_name = _name("accounts_user", owner_id), _name("accounts_group", group_id)
+    return Claimed(*of_claim, owner, group_name, {**description, "job_name": job_name}, input_sandboxes)
+
+
+#: Statements for the names, which never change, of users and groups.
+_NAMES: Final = {
+    "accounts_user": "SELECT username FROM accounts_user WHERE id = $1::bigint",
+    "accounts_group": "SELECT name FROM accounts_group WHERE id = $1::bigint",
+}
+_names: Final = RecentlyUsed[tuple[str, int], str](most=20_000, unused_s=3600)
+
+
+def _name(table: str, pk: int) -> str:
+    def read() -> str:
+        ((name,),) = query_directly(table, _NAMES[table], str(pk))
+        return str(name)
+
+    return _names.recall((table, pk), read)

@@ -31,8 +31,9 @@ CREATE TYPE wms_claimed AS (
     match_id uuid,
     expires_at timestamptz,
     job_id bigint,
-    owner text,
-    group_name text,
+    owner_id bigint,
+    group_id bigint,
+    job_name text,
     description jsonb,
     input_sandboxes jsonb
 );
@@ -57,14 +58,11 @@ $$;
 
 -- The leases of a request of a pilot.
 CREATE FUNCTION wms_leases(the_pilot bigint, the_request uuid) RETURNS SETOF wms_claimed LANGUAGE sql STABLE AS $$
-    SELECT 'leased', '', NULL::bigint, NULL::integer, NULL::timestamptz, lease.ordinal, lease.id, lease.expires_at, job.id, owner.username,
-           job_group.name, stored.description || jsonb_build_object('job_name', job.job_name),
-           (SELECT * FROM wms_input_sandboxes(job.id))
+    SELECT 'leased', '', NULL::bigint, NULL::integer, NULL::timestamptz, lease.ordinal, lease.id, lease.expires_at, job.id, job.owner_id,
+           job.group_id, job.job_name, stored.description, (SELECT * FROM wms_input_sandboxes(job.id))
       FROM matching_match AS lease
       JOIN jobs_job AS job ON job.id = lease.job_id
       JOIN jobs_storeddescription AS stored ON stored.id = job.stored_description_id
-      JOIN accounts_user AS owner ON owner.id = job.owner_id
-      JOIN accounts_group AS job_group ON job_group.id = job.group_id
      WHERE lease.pilot_id = the_pilot AND lease.request_id = the_request
      ORDER BY lease.ordinal
 $$;
@@ -295,7 +293,7 @@ CREATE FUNCTION wms_claim(
     locks_throttle boolean DEFAULT false,
     -- The amounts, by name, that the open leases of the pilot may use together; others are not limited.
     the_slot jsonb DEFAULT '{}'
-) RETURNS SETOF wms_claimed LANGUAGE plpgsql
+) RETURNS wms_claimed LANGUAGE plpgsql
 -- Every table is read by a key; the planner may use outdated statistics of a table that was empty.
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
@@ -305,13 +303,11 @@ DECLARE
     claimed wms_claimed;
     pilot record;
     task_queue taskqueues_taskqueue;
-    held_jobs bigint[];
+    facts record;
     requirements jsonb;
     room wms_room;
     moved record;
     oldest bigint[];
-    -- Whether held-back jobs wait at the level.
-    some_held_back boolean;
     many integer;
 BEGIN
     claimed.answer := 'closed';
@@ -320,8 +316,7 @@ BEGIN
     IF is_throttled THEN
         claimed.reason := wms_why_throttled(the_site, seen_version, seen_matched, right_now);
         IF claimed.reason <> '' AND NOT (locks_throttle AND claimed.reason = 'throttle_moved') THEN
-            RETURN NEXT claimed;
-            RETURN;
+            RETURN claimed;
         END IF;
     END IF;
 
@@ -334,69 +329,69 @@ BEGIN
       FROM pilots_pilot WHERE id = the_pilot FOR NO KEY UPDATE;
     IF pilot.may_go_on IS NOT TRUE THEN
         claimed.reason := wms_lock_pilot(the_pilot);
-        RETURN NEXT claimed;
-        RETURN;
+        RETURN claimed;
     END IF;
-    -- After the lock, for which it may have waited. Rows of this transaction are of its own search.
-    -- Uses index: configuration_change_xid
-    IF EXISTS (
-        SELECT FROM taskqueues_taskqueuechange
-         WHERE task_queue_id = 0 AND xid >= pg_snapshot_xmin(searched) AND NOT pg_visible_in_snapshot(xid, searched)
-           AND xid IS DISTINCT FROM pg_current_xact_id_if_assigned()
-    ) THEN
-        claimed.answer := 'outdated';
-        RETURN NEXT claimed;
-        RETURN;
-    END IF;
-    -- Rare; looking for the whole lease at once would take half of the claim's time.
-    IF EXISTS (
-        SELECT FROM matching_match AS lease
-         WHERE lease.pilot_id = the_pilot AND lease.request_id = the_request AND lease.ordinal = the_ordinal
-    ) THEN
-        RETURN QUERY SELECT * FROM wms_leases(the_pilot, the_request) AS lease WHERE lease.ordinal = the_ordinal;
-        RETURN;
-    END IF;
-    IF pilot.answered_request_id = the_request THEN
-        claimed.reason := 'request_answered';
-        RETURN NEXT claimed;
-        RETURN;
-    END IF;
-
-    -- Whatever it offers, and however many requests it sends at once: they wait for its lock. Most pilots have no open
-    -- lease, and a query of one table is planned in a fraction of the time of a join.
-    IF the_slot <> '{}' THEN
-        -- Uses index: match_open
-        SELECT array_agg(lease.job_id)
-          INTO held_jobs
-          FROM matching_match AS lease
-         WHERE lease.pilot_id = the_pilot AND lease.ended_at IS NULL;
-        IF held_jobs IS NOT NULL THEN
-            SELECT to_jsonb(own) INTO requirements FROM taskqueues_taskqueue AS own WHERE own.id = the_task_queue;
-            PERFORM FROM wms_required_by(held_jobs, ARRAY(SELECT jsonb_object_keys(the_slot))) AS held
-              WHERE held.required + (requirements ->> held.name)::bigint > (the_slot ->> held.name)::bigint;
-            IF FOUND THEN
-                claimed.reason := 'slot';
-                RETURN NEXT claimed;
-                RETURN;
-            END IF;
-        END IF;
-    END IF;
-
     LOOP
-        -- Read without locks: if all ten were locked, other claims would find none.
-        SELECT ARRAY(
+        -- After the lock, for which it may have waited. One statement, because each costs more than what it reads.
+        -- Uses index: configuration_change_xid, match_open
+        SELECT EXISTS (
+                   -- Rows of this transaction are of its own search.
+                   SELECT FROM taskqueues_taskqueuechange
+                    WHERE task_queue_id = 0 AND xid >= pg_snapshot_xmin(searched)
+                      AND NOT pg_visible_in_snapshot(xid, searched)
+                      AND xid IS DISTINCT FROM pg_current_xact_id_if_assigned()
+               ) AS newer_configuration,
+               EXISTS (
+                   SELECT FROM matching_match AS lease
+                    WHERE lease.pilot_id = the_pilot AND lease.request_id = the_request
+                      AND lease.ordinal = the_ordinal
+               ) AS the_lease,
+               CASE WHEN the_slot <> '{}' THEN (
+                   SELECT array_agg(lease.job_id) FROM matching_match AS lease
+                    WHERE lease.pilot_id = the_pilot AND lease.ended_at IS NULL
+               ) END AS held_jobs,
+               EXISTS (SELECT FROM taskqueues_limit) AS limits,
+               -- Read without locks: if all ten were locked, other claims would find none.
+               ARRAY(
                    SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
                     WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
                       AND NOT waiting.is_held_back
                     ORDER BY waiting.job_id LIMIT 10
-               ),
+               ) AS oldest,
                EXISTS (
                    SELECT FROM taskqueues_queuedjob AS waiting
                     WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
                       AND waiting.is_held_back
-               )
-          INTO oldest, some_held_back;
-        IF some_held_back THEN
+               ) AS some_held_back
+          INTO facts;
+        IF facts.newer_configuration THEN
+            claimed.answer := 'outdated';
+            RETURN claimed;
+        END IF;
+        -- Rare; looking for the whole lease at once would take half of the claim's time.
+        IF facts.the_lease THEN
+            SELECT * INTO claimed FROM wms_leases(the_pilot, the_request) AS lease WHERE lease.ordinal = the_ordinal;
+            RETURN claimed;
+        END IF;
+        IF pilot.answered_request_id = the_request THEN
+            claimed.reason := 'request_answered';
+            RETURN claimed;
+        END IF;
+
+        -- Whatever it offers, and however many requests it sends at once: they wait for its lock. Most pilots have no
+        -- open lease.
+        IF facts.held_jobs IS NOT NULL THEN
+            SELECT to_jsonb(own) INTO requirements FROM taskqueues_taskqueue AS own WHERE own.id = the_task_queue;
+            PERFORM FROM wms_required_by(facts.held_jobs, ARRAY(SELECT jsonb_object_keys(the_slot))) AS held
+              WHERE held.required + (requirements ->> held.name)::bigint > (the_slot ->> held.name)::bigint;
+            IF FOUND THEN
+                claimed.reason := 'slot';
+                RETURN claimed;
+            END IF;
+        END IF;
+
+        oldest := facts.oldest;
+        IF facts.some_held_back THEN
             oldest := ARRAY(
                 SELECT candidate.job_id
                   FROM (
@@ -410,20 +405,18 @@ BEGIN
             );
         END IF;
         many := cardinality(oldest);
-        IF many = 0 AND some_held_back THEN
+        IF many = 0 AND facts.some_held_back THEN
             SELECT held_for, opens_at INTO claimed.reason, claimed.opens_at
               FROM wms_held_back_until(the_task_queue, the_user_priority, the_queue, pilot.host_name, right_now);
             -- Null: they have been taken, or withdrawn, in the meantime.
             IF claimed.opens_at IS NOT NULL THEN
                 claimed.answer := 'held_back';
-                RETURN NEXT claimed;
-                RETURN;
+                RETURN claimed;
             END IF;
         END IF;
         IF many = 0 THEN
             claimed.answer := 'empty_level';
-            RETURN NEXT claimed;
-            RETURN;
+            RETURN claimed;
         END IF;
         FOR step IN 0 .. many - 1 LOOP
             -- Still of the level, and free: since it was read, a job may have moved to another task queue, which was
@@ -446,7 +439,7 @@ BEGIN
              ORDER BY waiting.job_id LIMIT 1
                FOR UPDATE SKIP LOCKED;
         END IF;
-        IF claimed.job_id IS NULL AND some_held_back THEN
+        IF claimed.job_id IS NULL AND facts.some_held_back THEN
             claimed.job_id := wms_lock_held_back_job(
                 the_task_queue, the_user_priority, the_queue, pilot.host_name, right_now
             );
@@ -454,8 +447,7 @@ BEGIN
         EXIT WHEN claimed.job_id IS NOT NULL;
         IF NOT may_wait THEN
             claimed.answer := 'contended';
-            RETURN NEXT claimed;
-            RETURN;
+            RETURN claimed;
         END IF;
         -- Until the claim that holds the oldest has ended.
         PERFORM FROM taskqueues_queuedjob AS waiting
@@ -465,7 +457,7 @@ BEGIN
     END LOOP;
 
     -- Counters are locked before anything is written: if there is no room, nothing must be rolled back.
-    IF EXISTS (SELECT FROM taskqueues_limit) THEN
+    IF facts.limits THEN
         SELECT * INTO task_queue FROM taskqueues_taskqueue WHERE id = the_task_queue;
         room := wms_room_in_limits(
             task_queue.vo_id, the_site, the_ce, task_queue.group_id, task_queue.owner_id, task_queue.job_type,
@@ -475,8 +467,7 @@ BEGIN
             claimed.reason := 'limit';
             claimed.limit_id := room.full_limit;
             claimed.job_id := NULL;
-            RETURN NEXT claimed;
-            RETURN;
+            RETURN claimed;
         END IF;
     END IF;
     IF is_throttled THEN
@@ -484,8 +475,7 @@ BEGIN
         claimed.reason := wms_why_throttled(the_site, seen_version, seen_matched, right_now);
         IF claimed.reason <> '' THEN
             claimed.job_id := NULL;
-            RETURN NEXT claimed;
-            RETURN;
+            RETURN claimed;
         END IF;
     END IF;
 
@@ -500,20 +490,15 @@ BEGIN
            pilot_id = the_pilot,
            matched_at = right_now
      WHERE id = claimed.job_id AND status = 'Waiting'
-    RETURNING minor_status, application_status,
-              (SELECT username FROM accounts_user WHERE id = jobs_job.owner_id) AS owner,
-              (SELECT name FROM accounts_group WHERE id = jobs_job.group_id) AS group_name,
-              (SELECT stored.description || jsonb_build_object('job_name', jobs_job.job_name)
-                 FROM jobs_storeddescription AS stored
-                WHERE stored.id = jobs_job.stored_description_id) AS description,
-              (SELECT * FROM wms_input_sandboxes(jobs_job.id)) AS input_sandboxes
+    RETURNING minor_status, application_status, owner_id, group_id, job_name,
+              (SELECT stored.description FROM jobs_storeddescription AS stored
+                WHERE stored.id = jobs_job.stored_description_id) AS description
          INTO moved;
     IF NOT FOUND THEN
         -- Invariant violated: a queued job was not Waiting. It stays dequeued, so that it blocks no others.
         claimed.answer := 'contended';
         claimed.reason := 'job_does_not_wait';
-        RETURN NEXT claimed;
-        RETURN;
+        RETURN claimed;
     END IF;
     IF room IS DISTINCT FROM NULL THEN
         PERFORM wms_count_in_limits(room, right_now);
@@ -549,7 +534,7 @@ BEGIN
     claimed.answer := 'leased';
     claimed.ordinal := the_ordinal;
     claimed.remaining := CASE WHEN many < 10 THEN many - 1 END;
-    IF claimed.remaining = 0 AND some_held_back THEN
+    IF claimed.remaining = 0 AND facts.some_held_back THEN
         -- The level is not empty while a held-back job waits there.
         SELECT count(*) INTO claimed.remaining
           FROM (
@@ -558,10 +543,14 @@ BEGIN
           ) AS left_there;
     END IF;
     claimed.description := moved.description;
-    claimed.input_sandboxes := moved.input_sandboxes;
-    claimed.owner := moved.owner;
-    claimed.group_name := moved.group_name;
-    RETURN NEXT claimed;
+    claimed.input_sandboxes := '[]';
+    IF claimed.description -> 'input_sandbox' <> '[]' THEN
+        SELECT * INTO claimed.input_sandboxes FROM wms_input_sandboxes(claimed.job_id);
+    END IF;
+    claimed.owner_id := moved.owner_id;
+    claimed.group_id := moved.group_id;
+    claimed.job_name := moved.job_name;
+    RETURN claimed;
 END
 $$;
 
@@ -583,7 +572,7 @@ BEGIN
     END IF;
     IF refused <> '' THEN
         RETURN QUERY SELECT 'closed', refused, NULL::bigint, NULL::integer, NULL::timestamptz, NULL::smallint, NULL::uuid, NULL::timestamptz,
-                            NULL::bigint, NULL::text, NULL::text, NULL::jsonb, NULL::jsonb;
+                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::jsonb, NULL::jsonb;
         RETURN;
     END IF;
     RETURN QUERY SELECT * FROM wms_leases(the_pilot, the_request);
