@@ -38,6 +38,16 @@ def is_of_machine(environ: "WSGIEnvironment") -> bool:
     return has_token or path.endswith(_OF_MACHINES)
 
 
+def credential_of(environ: "WSGIEnvironment") -> str:
+    """Return the token or session of a request, as it was sent; empty: it has neither."""
+    token: str = environ.get("HTTP_AUTHORIZATION", "")
+    if token:
+        return token
+    of_session = f"{settings.SESSION_COOKIE_NAME}="
+    cookies = (cookie.strip() for cookie in environ.get("HTTP_COOKIE", "").split(";"))
+    return next((cookie for cookie in cookies if cookie.startswith(of_session)), "")
+
+
 def caller_of(environ: "WSGIEnvironment") -> str | None:
     """Return a name of the caller of a request; None: unknown.
 

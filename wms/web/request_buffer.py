@@ -4,17 +4,17 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, Final, Protocol
+from typing import IO, TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from django.conf import settings
 
 from wms.kernel.bodies import most_bytes_of
 from wms.web.answers import answer, refuse, refuse_failed
 from wms.web.bodies import BodyFailure, IncomingBody, IncompleteBodies, LongBody, ShortBody, UnreadBody
-from wms.web.callers import caller_of, is_of_machine
+from wms.web.callers import caller_of, credential_of, is_of_machine
 from wms.web.environ import environ_of
 from wms.web.streams import StreamedAnswers
-from wms.web.thread_pool import PoolShare, ThreadPool, logged
+from wms.web.thread_pool import PoolShare, ThreadPool, Work, logged
 from wms.web.unread import UnreadAnswers
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ _IDLE_THREAD_S: Final = 600.0
 _RETRY_AFTER_S: Final = 1
 #: Seconds; an operator has to free disk space first.
 _NO_ROOM_RETRY_AFTER_S: Final = 60
+
+
+#: Gives a piece of work to threads.
+Submit: TypeAlias = Callable[[Work], None]
 
 
 class _Watcher(Protocol):
@@ -52,7 +56,7 @@ class RequestBuffer:
     Args:
         application: answers the requests.
         threads: requests that are answered at once, beside those with a body over 256 kB; three eighths of them may be
-            of people, so that pilots find a thread while many pages are open.
+            of people, of each token or session one, so that pilots find a thread while many pages are open.
         prefix: of all paths.
     """
 
@@ -99,13 +103,15 @@ class RequestBuffer:
             body.begin()
         else:
             take = partial(self._take_long, scope.path, environ, protocol, length_bytes)
-            self._threads_for(environ).submit(partial(_safely, scope, protocol, take))
+            self._threads_for(environ)(partial(_safely, scope, protocol, take))
 
-    def _threads_for(self, environ: "WSGIEnvironment") -> ThreadPool | PoolShare:
-        return self._pool if is_of_machine(environ) else self._of_people
+    def _threads_for(self, environ: "WSGIEnvironment") -> Submit:
+        if is_of_machine(environ):
+            return self._pool.submit
+        return partial(self._of_people.submit, caller=credential_of(environ))
 
     def _answer(self, environ: "WSGIEnvironment", protocol: "HTTPProtocol") -> None:
-        self._threads_for(environ).submit(partial(answer, self._application, environ, protocol, streams=self._streams))
+        self._threads_for(environ)(partial(answer, self._application, environ, protocol, streams=self._streams))
 
     def _take_long(self, path: str, environ: "WSGIEnvironment", protocol: "HTTPProtocol", length_bytes: int) -> None:
         """Read a long body if its caller is known and the view accepts its length."""
@@ -115,8 +121,8 @@ class RequestBuffer:
             answer(self._application, {**environ, "wsgi.input": UnreadBody()}, protocol, streams=self._streams)
         elif self._incomplete.counts(caller):
             is_large = length_bytes > _LARGE_BYTES
-            pool = self._large if is_large else self._threads_for(environ)
-            end = partial(self._end_long, caller, environ, protocol, pool)
+            submit = self._large.submit if is_large else self._threads_for(environ)
+            end = partial(self._end_long, caller, environ, protocol, submit)
             rate = partial(self._rate, caller) if is_large else None
             body = LongBody(protocol, end, length_bytes=length_bytes, bytes_per_s=rate)
             self._incomplete.add(body, caller=caller)
@@ -138,7 +144,7 @@ class RequestBuffer:
         body: IO[bytes] | BodyFailure,
     ) -> None:
         self._incomplete.remove(incoming)
-        self._threads_for(environ).submit(partial(self._end, environ, protocol, body))
+        self._threads_for(environ)(partial(self._end, environ, protocol, body))
 
     def _end(self, environ: "WSGIEnvironment", protocol: "HTTPProtocol", body: IO[bytes] | BodyFailure) -> None:
         """Answer a request whose body is complete or has failed."""
@@ -153,11 +159,11 @@ class RequestBuffer:
         caller: str,
         environ: "WSGIEnvironment",
         protocol: "HTTPProtocol",
-        pool: ThreadPool | PoolShare,
+        submit: Submit,
         incoming: IncomingBody,
         body: IO[bytes] | BodyFailure,
     ) -> None:
-        """Answer as ``_end`` and uncount the caller's request; a complete body in the threads of *pool*."""
+        """Answer as ``_end`` and uncount the caller's request; a complete body by *submit*."""
 
         def end() -> None:
             try:
@@ -167,7 +173,7 @@ class RequestBuffer:
                 self._incomplete.forgets(caller)
 
         self._incomplete.remove(incoming)
-        (self._threads_for(environ) if isinstance(body, BodyFailure) else pool).submit(end)
+        (self._threads_for(environ) if isinstance(body, BodyFailure) else submit)(end)
 
 
 def _safely(scope: "Scope", protocol: "HTTPProtocol", step: Callable[[], None]) -> None:

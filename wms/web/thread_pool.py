@@ -1,7 +1,7 @@
 """A pool of threads that answer requests."""
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -100,7 +100,7 @@ class ThreadPool:
 
 
 class PoolShare:
-    """A part of a pool: work of one kind, which gets at most so many of its threads at once.
+    """A part of a pool: work of one kind, which gets at most so many of its threads at once, and one for each caller.
 
     Args:
         pool: whose threads do the work.
@@ -111,28 +111,39 @@ class PoolShare:
         self._pool = pool
         self._size = size
         self._lock = Lock()
-        self._busy = 0
-        self._waiting: deque[Work] = deque()
+        #: Callers of work under way; nobody's work, which is of no caller, any number of times.
+        self._busy: Counter[str] = Counter()
+        self._waiting: deque[tuple[str, Work]] = deque()
 
-    def submit(self, work: Work) -> None:
-        """Run a piece of work as soon as the share and the pool have a thread for it; an exception is logged."""
+    def submit(self, work: Work, *, caller: str = "") -> None:
+        """Run a piece of work as soon as the share, the pool and its caller have a thread; an exception is logged.
+
+        Args:
+            work: to be done.
+            caller: whose it is; empty: nobody's, who may have all threads of the share.
+        """
         with self._lock:
-            if self._busy == self._size:
-                self._waiting.append(work)
+            if not self._is_free_for(caller):
+                self._waiting.append((caller, work))
                 return
-            self._busy += 1
-        self._pool.submit(partial(self._serve, work))
+            self._busy[caller] += 1
+        self._pool.submit(partial(self._serve, caller, work))
 
-    def _serve(self, work: Work) -> None:
+    def _is_free_for(self, caller: str) -> bool:
+        return self._busy.total() < self._size and not (caller and self._busy[caller])
+
+    def _serve(self, caller: str, work: Work) -> None:
         with logged("A request failed."):
             work()
         with self._lock:
-            if not self._waiting:
-                self._busy -= 1
+            self._busy -= Counter({caller: 1})  # leaves out what is 0
+            following = next((each for each in self._waiting if self._is_free_for(each[0])), None)
+            if following is None:
                 return
-            following = self._waiting.popleft()
+            self._waiting.remove(following)
+            self._busy[following[0]] += 1
         # Behind work that waits for the pool: this share may hold no thread that others need.
-        self._pool.submit(partial(self._serve, following))
+        self._pool.submit(partial(self._serve, *following))
 
 
 def _run(thread: _PoolThread) -> None:

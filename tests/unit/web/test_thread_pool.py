@@ -124,6 +124,24 @@ def test_a_share_of_a_pool_leaves_threads_to_others() -> None:
     assert done.get(timeout=within(10)) == "later"
 
 
+def test_a_caller_has_one_thread_of_the_share_and_keeps_no_other_from_theirs() -> None:
+    pool, done, release = ThreadPool(8, idle_s=600), Queue[str](), threading.Event()
+    share = PoolShare(pool, size=3)
+
+    def work(name: str) -> None:
+        done.put(name)
+        release.wait(timeout=within(60))
+
+    for number in range(5):
+        share.submit(partial(work, f"alice {number}"), caller="alice")
+    for name in ("bob", "carol", "dave"):
+        share.submit(partial(work, name), caller=name)
+    assert {done.get(timeout=within(10)) for _ in range(3)} == {"alice 0", "bob", "carol"}
+    release.set()
+    rest = [done.get(timeout=within(10)) for _ in range(5)]
+    assert [name for name in rest if name != "dave"] == [f"alice {number}" for number in range(1, 5)]
+
+
 def test_a_failure_frees_the_share(caplog: pytest.LogCaptureFixture) -> None:
     pool, done = ThreadPool(2, idle_s=600), Queue[str]()
     share = PoolShare(pool, size=1)
