@@ -121,6 +121,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:tokens": PEOPLE,
         "POST portal:token-revoke": OWNER | OPERATORS,
         "GET portal:groups": PEOPLE,
+        "GET portal:help": PEOPLE,
         "POST portal:group-leave": OWNER | MATES,
         "POST portal:invitation-accept": OWNER,
         "POST portal:invitation-decline": OWNER,
@@ -316,6 +317,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST match-finish": LEASE,
         "POST match-sandboxes": JOBS,
         "GET match-sandbox": JOBS,
+        "GET match-outputs": JOBS,
         "POST match-outputs": JOBS,
         "POST match-replicas": JOBS,
         # The admin beside its models.

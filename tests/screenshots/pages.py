@@ -140,6 +140,7 @@ PAGES: Final = (
     Page(name="tokens", address="/accounts/tokens/"),
     Page(name="second-factor", address="/accounts/second-factor/"),
     Page(name="groups", address="/accounts/groups/"),
+    Page(name="help", address="/help/"),
     Page(name="waiting", address="/accounts/waiting/", reader=Reader.WAITING),
     Page(name="operations", address="/operations/", reader=Reader.OPERATOR),
     Page(name="people", address="/people/waiting/", reader=Reader.OPERATOR),

@@ -32,12 +32,14 @@ from wms.jobs.services.submission_limits import submission_in_flight
 from wms.kernel.clock import current_time
 from wms.kernel.errors import NotFoundError, RejectedError, TooManyError, WmsError
 from wms.kernel.memo import CachedLookups
+from wms.kernel.names import counted
 from wms.kernel.rates import Rate, count
 from wms.portal import starts
 from wms.portal.drafts import Draft, KeptFile, checked, form_of, is_blank, jdl_of, json_of, replaced
 from wms.portal.forms.fields import MAX_FILES
 from wms.portal.forms.submission import FormAction, JdlForm, JsonForm, SimpleForm, SubmissionForm, TextForm
 from wms.portal.pages import show, signed_in
+from wms.portal.presentation.recipes import RECIPES
 from wms.portal.presentation.submit import Precheck, SubmitPage, check_of, page_of, refused
 from wms.portal.starts import Start
 from wms.wire.protocol import SANDBOX_PREFIX
@@ -285,6 +287,8 @@ def _start(request: HttpRequest, shows: FormAction, *, user: User, groups: Seque
     if number.isascii() and number.isdecimal() and len(number) < 19:
         saved = get_object_or_404(SavedDescription, owner=user, pk=int(number))
         return starts.of_saved(saved, user=user, groups=groups), _TAB_OF_SYNTAX[SavedSyntax(saved.syntax)]
+    if recipe := RECIPES.get(request.GET.get("recipe", "")):
+        return Start(saved=SavedDescription(syntax=SavedSyntax.JDL, text=recipe.jdl)), FormAction.SHOW_JDL
     return Start(), shows
 
 
@@ -341,7 +345,10 @@ def _uploaded(form: SubmissionForm, user: User) -> list[KeptFile]:
 
 
 def _to_new_jobs(request: HttpRequest, result: SubmissionResult) -> HttpResponse:
-    """Lead to the page of the submission, which shows its warnings."""
-    jobs = len(result.jobs)
-    messages.success(request, f"{jobs} job{'s' * (jobs != 1)} submitted.")
-    return redirect("portal:submission", pk=result.job_group_id)
+    """Lead to the job, or to the page of the submission, which shows its warnings."""
+    messages.success(request, f"{counted(len(result.jobs), 'job')} submitted.")
+    if len(result.jobs) > 1:
+        return redirect("portal:submission", pk=result.job_group_id)
+    for sentence in result.warnings:
+        messages.warning(request, sentence)
+    return redirect("portal:job", pk=result.jobs[0].id)
