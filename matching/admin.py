@@ -237,8 +237,9 @@ class EndFilter(admin.SimpleListFilter):
 class MatchAdmin(VOLevelLedger[Match]):
     """Leases for operators and managers: which pilot had which job, and how the lease ended."""
 
-    list_display = ("id", "job", "pilot", "leased_at", "expires_at", "reported_at", "ended_at", "end_reason")
-    list_select_related = ("job", "pilot")
+    list_display = ("job", "owner", "pilot", "host", "leased_at", "expires_at", "reported_at", "ended_at", "end_reason")
+    list_display_links = ("leased_at",)
+    list_select_related = ("job__owner", "pilot")
     list_filter = (EndFilter,)
     searched_exactly = ("job", "pilot")
     search_help_text = "Id of a job or of a pilot."
@@ -249,6 +250,16 @@ class MatchAdmin(VOLevelLedger[Match]):
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the leases of the VOs' jobs."""
         return Q(job__vo__in=vos)
+
+    @admin.display(description="owner")
+    def owner(self, lease: Match) -> str:
+        """Return the user name of the job's owner."""
+        return lease.job.owner.username
+
+    @admin.display(description="host")
+    def host(self, lease: Match) -> str:
+        """Return the host of the pilot."""
+        return lease.pilot.host_name
 
 
 class _Choice(admin.SimpleListFilter):

@@ -113,6 +113,10 @@ class BlackHoleAdmin(VOLevelLedger[BlackHole]):
         """Return the hosts of sites that serve the VOs and no other."""
         return Q(site__in=sites_serving_only(vos))
 
+    def offers(self, action: str, row: BlackHole) -> bool:  # noqa: ARG002 - there is one action
+        """Return whether the host was not let get jobs again."""
+        return row.lifted_at is None
+
     @admin.display(description="gets no jobs", boolean=True)
     def is_in_force(self, black_hole: BlackHole) -> bool:
         """Return whether the host gets no jobs now."""

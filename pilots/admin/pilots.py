@@ -20,14 +20,16 @@ from pilots.tasks import serve_ce
 from resources.queries.rights import sites_serving
 from resources.services.setups import flaw_of_setup
 from taskqueues.domain.conditions import CONDITIONS
+from taskqueues.services.consequences import of_job_types
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.accounts.models import VO
 from wms.kernel.admin.actions import AT_ONCE, CONFIRMED, ReasonForm, ask
 from wms.kernel.admin.columns import with_unit
-from wms.kernel.admin.forms import GenericModelForm
+from wms.kernel.admin.confirmation import ConfirmedForm
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
+from wms.kernel.consequences import Consequence
 from wms.kernel.names import counted, in_percent
 from wms.kernel.time_texts import to_the_second
 
@@ -224,7 +226,7 @@ def _table(rows: Iterable[tuple[str, ...]]) -> SafeString | str:
     return format_html('<table class="facts">{}</table>', format_html_join("\n", "<tr>{}</tr>", lines))
 
 
-class DirectorForm(GenericModelForm[Director]):
+class DirectorForm(ConfirmedForm[Director]):
     """Form of a director; its requirements must be an expression over task queues, and some VO must have its setup."""
 
     def clean(self) -> None:
@@ -235,6 +237,12 @@ class DirectorForm(GenericModelForm[Director]):
             self.add_error("requirements", f"{flaw[0].upper()}{flaw[1:]}")
         if setup and (flaw := flaw_of_setup(setup, {vo.name: vo.setups for vo in VO.objects.all()})):
             self.add_error("setup", flaw)
+
+    def consequences(self) -> Iterable[Consequence]:
+        """Return that it sends no pilots, for no waiting job has one of its types."""
+        if "job_types" not in self.changed_data:
+            return ()
+        return of_job_types(self.instance.job_types, whose=f"the director {self.instance.name}")
 
 
 @admin.register(Director)
@@ -261,6 +269,10 @@ class DirectorAdmin(VOLevelAdmin[Director]):
     search_fields = ("name",)
     ordering = ("name",)
     autocomplete_fields = ("sites",)
+    fields = (
+        *("name", "kind", "sites", "job_types", "requirements", "setup"),
+        *("pilots_per_cycle", "private_fraction"),
+    )
 
     def seen(self, vos: frozenset[int]) -> Q:
         """Return those with a site that serves the VOs, and those for all sites."""

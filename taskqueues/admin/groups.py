@@ -8,7 +8,8 @@ from django import forms
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.widgets import AdminTextInputWidget
-from django.db.models import ForeignKey, Model, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Count, ForeignKey, Model, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
@@ -131,7 +132,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
     managers_may = EVERYTHING
     choose_managed = frozenset({"vo"})
     fixed_after_creation = ("name", "vo")
-    list_display = ("name", "vo", "share", "part", "properties")
+    list_display = ("name", "vo", "share", "part", "members", "properties")
     list_select_related = ("vo",)
     list_filter = (("vo", SeenRelatedFilter),)
     search_fields = ("name",)
@@ -160,7 +161,20 @@ class GroupAdmin(VOLevelAdmin[Group]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         """Return the groups, each with the sum of the priorities of its VO."""
         of_vo = Group.objects.filter(vo=OuterRef("vo")).order_by().values("vo").annotate(sum=Sum("priority"))
-        return super().get_queryset(request).annotate(all_priorities=Subquery(of_vo.values("sum")))
+        members = Membership.objects.filter(group=OuterRef("pk")).order_by().values("group").annotate(count=Count("pk"))
+        return (
+            super()
+            .get_queryset(request)
+            .annotate(
+                all_priorities=Subquery(of_vo.values("sum")),
+                member_count=Coalesce(Subquery(members.values("count")), Value(0)),
+            )
+        )
+
+    @admin.display(description="members", ordering="member_count")
+    def members(self, group: Group) -> int:
+        """Return the number of its members."""
+        return int(vars(group)["member_count"])
 
     @admin.display(description="priority", ordering="priority")
     def share(self, group: Group) -> str:

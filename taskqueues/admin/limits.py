@@ -67,7 +67,7 @@ class LimitAdmin(VOLevelAdmin[Limit]):
     )
     readonly_fields = ("room_now",)
     list_select_related = ("vo", "site", "ce", "group", "user")
-    list_filter = tuple((name, SeenRelatedFilter) for name in ("vo", "site", "ce", "group"))
+    list_filter = tuple((name, SeenRelatedFilter) for name in ("vo", "site", "ce", "group", "user"))
     search_fields = ("vo__name", "site__name", "ce__name", "group__name", "user__username", "job_type")
     search_help_text = "Part of the name of a VO, site, CE, group or user, or of the job type."
     ordering = ("id",)

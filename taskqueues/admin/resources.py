@@ -111,7 +111,8 @@ class QueueForm(PlaceForm[Queue]):
         """Yield types that no job has, and jobs that fit nowhere else; and parameters as for every place."""
         yield from super().consequences()
         if "job_types" in self.changed_data:
-            yield from of_job_types(self.instance)
+            queue = self.instance
+            yield from of_job_types(queue.job_types, whose=f"the queue {queue.name}", site=queue.ce.site)
         if self.instance.pk and COMPARED & {*self.changed_data}:
             yield from of_queue(self.instance, now=database_now())
 

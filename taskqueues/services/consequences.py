@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from resources.domain.enums import ThrottlePolicy
 from resources.domain.parameters import folded_name
-from resources.models import Queue, Site, ThrottleState
+from resources.models import Site, ThrottleState
 from resources.queries.known_names import requirement_names
 from resources.queries.throttles import remarks_on, throttle_of
 from taskqueues.models import Limit, SubmitPool
@@ -147,20 +147,22 @@ def of_parameters(names: Collection[str], *, vos: Iterable[VO]) -> Iterator[Cons
             )
 
 
-# ---- Job types of queues ---------------------------------------------------------------------------------------------
+# ---- Job types of queues and directors -------------------------------------------------------------------------------
 
 
-def of_job_types(queue: Queue) -> Iterator[Consequence]:
-    """Yield that no waiting job has a type that a queue takes; in a new system no job waits at all.
+def of_job_types(job_types: Sequence[str], *, whose: str, site: Site | None = None) -> Iterator[Consequence]:
+    """Yield that no waiting job has a type that is taken; in a new system no job waits at all.
 
     Args:
-        queue: with the types that it will take; its site is stored.
+        job_types: those that will be taken; empty: all.
+        whose: who takes them, such as "the queue grid".
+        site: of the queue; None: jobs for any site count.
     """
-    types = job_types_for(Limit(site=queue.ce.site)) if queue.job_types else []
-    if types and not {*types} & {*queue.job_types}:
-        hint = did_you_mean(queue.job_types[0], types)
+    types = job_types_for(Limit(site=site)) if job_types else []
+    if types and not {*types} & {*job_types}:
+        hint = did_you_mean(job_types[0], types)
         yield Consequence(
-            sentence=f"No waiting job has a type that the queue {queue.name} takes: {listed(queue.job_types)}.{hint}",
+            sentence=f"No waiting job has a type that {whose} takes: {listed(job_types)}.{hint}",
             extent="It takes none of those that wait.",
             is_felt=False,
         )

@@ -11,7 +11,7 @@ from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import of_numbers
 from resources.models import Platform, Queue, Site
 from taskqueues.models import Limit
-from tests.admin.conftest import NO_MEMBERSHIPS, RowsOfVO, add, change, errors_of
+from tests.admin.conftest import NO_MEMBERSHIPS, RowsOfVO, Shared, add, change, errors_of
 from tests.admin.test_resources import of_queue, of_site
 from tests.factories import make_job, make_queue
 from wms.accounts.models import SecurityEvent
@@ -266,6 +266,14 @@ def test_job_types_of_a_queue_that_no_waiting_job_has_are_asked_about(
         assert words == {asked + says: f"{asked}{says} It takes none of those that wait."}
     assert is_saved(manager, change(mine.queue), of_queue(job_types="User, Merge"))
     assert is_saved(manager, change(mine.queue), of_queue(job_types=""))
+
+
+def test_job_types_of_a_director_that_no_waiting_job_has_are_asked_about(operator: Client, shared: Shared) -> None:
+    asked = 'No waiting job has a type that the director everywhere takes: Usr. Did you mean "User"?'
+    fields = {"kind": shared.director.kind, "pilots_per_cycle": "10", "private_fraction": "0"}
+    words = boxes(operator, change(shared.director), {**fields, "job_types": "Usr"})
+    assert words == {asked: f"{asked} It takes none of those that wait."}
+    assert is_saved(operator, change(shared.director), {**fields, "job_types": "User"})
 
 
 def test_values_of_a_queue_that_leave_waiting_jobs_without_one_are_asked_about(

@@ -371,3 +371,40 @@ def test_a_manager_of_two_vos_sees_both(mine: RowsOfVO, theirs: RowsOfVO) -> Non
     make_group(name="cms_user")
     seen = both.get(changelist(Group)).context["cl"].queryset.values_list("name", flat=True)
     assert sorted(seen) == ["atlas_user", "lhcb_user"]
+
+
+# ---- lists -----------------------------------------------------------------------------------------------------------
+
+
+def people_in(client: Client, **chosen: object) -> dict[str, str]:
+    """Return {user name: groups that the list shows}."""
+    listed = client.get(changelist(User), chosen).context["cl"]
+    return {user.username: listed.model_admin.group_names(user) for user in listed.result_list}
+
+
+def test_the_list_of_users_shows_their_groups_and_is_narrowed_by_vo_and_group(
+    operator: Client, mine: RowsOfVO, theirs: RowsOfVO
+) -> None:
+    both = make_user(username="both", groups=[mine.group, theirs.group])
+    assert people_in(operator)["both"] == "atlas_user, lhcb_user"
+    assert people_in(operator, vo=mine.vo.pk).keys() == {mine.member.username, both.username}
+    assert people_in(operator, group=theirs.group.pk).keys() == {theirs.member.username, both.username}
+
+
+def test_a_manager_neither_sees_nor_finds_groups_of_other_vos(
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
+) -> None:
+    make_user(username="both", groups=[mine.group, theirs.group])
+    everybody = people_in(manager)
+    assert everybody["both"] == "lhcb_user"
+    assert people_in(manager, group=theirs.group.pk) == everybody
+    assert people_in(manager, group=mine.group.pk).keys() == {mine.member.username, "both"}
+
+
+def test_the_list_of_groups_counts_their_members(operator: Client, mine: RowsOfVO) -> None:
+    make_group(name="empty", vo=mine.vo)
+    listed = operator.get(changelist(Group), {"vo__id__exact": mine.vo.pk}).context["cl"]
+    assert {group.name: listed.model_admin.members(group) for group in listed.result_list} == {
+        "lhcb_user": 1,
+        "empty": 0,
+    }

@@ -57,6 +57,7 @@ class Consequences:
             if not each.is_new
         ]
         self._job_types = [each for each in _of(planned, database.queues) if "job_types" in each.changed]
+        self._directors = [each for each in _of(planned, database.directors) if "job_types" in each.changed]
         self._closed = [
             (section, change)
             for section, change in planned.changes
@@ -116,7 +117,13 @@ class Consequences:
             site = self._database.sites.rows[change.identity]
             yield from ((change, each) for each in of_served(site, before=vos_before, after=vos_after))
         for change in self._job_types:
-            yield from ((change, each) for each in of_job_types(self._database.queues.rows[change.identity]))
+            queue = self._database.queues.rows[change.identity]
+            found = of_job_types(queue.job_types, whose=f"the queue {queue.name}", site=queue.ce.site)
+            yield from ((change, each) for each in found)
+        for change in self._directors:
+            director = self._database.directors.rows[change.identity]
+            found = of_job_types(director.job_types, whose=f"the director {director.name}")
+            yield from ((change, each) for each in found)
         for change, fitted in self._narrowed:
             queue = self._database.queues.rows[change.identity]
             yield from ((change, each) for each in self._waiting.of_queue(queue, before=fitted))

@@ -1,6 +1,6 @@
 """Admin pages of users and their tokens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +15,7 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.forms import UserChangeForm as DjangoUserChangeForm
 from django.contrib.auth.models import Group as DjangoGroup
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, Prefetch, Q, QuerySet
 from django.forms import BaseInlineFormSet, ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -25,11 +25,11 @@ from django.utils.safestring import SafeString
 
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
-from wms.accounts.models import ApiToken, Group, Membership, User, UserDN
+from wms.accounts.models import VO, ApiToken, Group, Membership, User, UserDN
 from wms.accounts.queries import HistoryEntry, history_of_person, is_above, is_in, is_member, is_only_in
 from wms.accounts.services import SuspendedError, issue_password_link, revoke_token
 from wms.accounts.services.members import record_member
-from wms.accounts.services.second_factors import reset_second_factors
+from wms.accounts.services.second_factors import has_second_factor, reset_second_factors
 from wms.kernel.admin.actions import say
 from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import EVERYTHING, Recorded, What
@@ -111,6 +111,51 @@ class MembershipInline(VOLevelInline[Membership]):
             groups.queryset = groups.queryset.filter(vo__in=vos)
 
 
+class _MembersFilter(admin.SimpleListFilter):
+    """A filter by membership in one of the rows that the reader manages; operators choose among all."""
+
+    #: Of ``memberships``, the column that is compared.
+    column: str
+
+    def lookups(self, request: HttpRequest, model_admin: "admin.ModelAdmin[User]") -> list[tuple[str, str]]:
+        """Return the rows, by name."""
+        groups = Group.objects.order_by("vo__name", "name")
+        if isinstance(model_admin, VOLevelAdmin) and not model_admin.sees_all(request):
+            groups = groups.filter(vo__in=model_admin.managed_vos(request))
+        return list(dict.fromkeys((str(row.pk), row.name) for row in self.rows(groups)))
+
+    def rows(self, groups: QuerySet[Group]) -> Iterable[Group | VO]:
+        """Return the rows that these groups stand for."""
+        raise NotImplementedError
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:  # noqa: ARG002 - Django's own
+        """Return the members of the chosen row; a row that is not among the choices narrows nothing."""
+        value = self.value()
+        if value not in {key for key, _ in self.lookup_choices}:
+            return queryset
+        return queryset.filter(pk__in=Membership.objects.filter(**{self.column: value}).values("user"))
+
+
+class OfVOFilter(_MembersFilter):
+    """The members of a VO."""
+
+    title, parameter_name, column = "VO", "vo", "group__vo"
+
+    def rows(self, groups: QuerySet[Group]) -> Iterable[VO]:
+        """Return the VOs of the groups."""
+        return (group.vo for group in groups.select_related("vo"))
+
+
+class OfGroupFilter(_MembersFilter):
+    """The members of a group."""
+
+    title, parameter_name, column = "group", "group", "group"
+
+    def rows(self, groups: QuerySet[Group]) -> Iterable[Group]:
+        """Return the groups."""
+        return groups
+
+
 class UserForm(UserChangeForm):
     """A user; the default group is one of the user's groups."""
 
@@ -160,16 +205,18 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     list_display = (
         "username",
         "email",
-        "first_name",
-        "last_name",
-        "default_group",
+        "person_name",
+        "group_names",
+        "last_login",
         "operator",
         "is_staff",
         "is_active",
     )
-    list_select_related = ("default_group",)
     of_managers = ("username", "email", "first_name", "last_name", "is_active")
-    list_filter = ("is_active", "is_staff", "operator", "is_superuser", ("waits_since", EmptyFieldListFilter))
+    list_filter = (
+        *(OfVOFilter, OfGroupFilter),
+        *("is_active", "is_staff", "operator", "is_superuser", ("waits_since", EmptyFieldListFilter)),
+    )
     search_fields = ("^username", "^first_name", "^last_name", "^email")
     search_help_text = "Beginning of the user name, of a name or of the mail address."
     ordering = ("username",)
@@ -226,11 +273,36 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
 
     def get_list_display(self, request: HttpRequest) -> "_ListOrTuple[_DisplayT[User]]":
         """Return the columns, which are also the only ones to order by."""
-        return super().get_list_display(request) if self.sees_all(request) else self.of_managers
+        if self.sees_all(request):
+            return super().get_list_display(request)
+        return ("username", "email", "person_name", "group_names", "is_active")
 
     def get_list_filter(self, request: HttpRequest) -> "_ListOrTuple[_ListFilterT]":
         """Return the filters."""
-        return super().get_list_filter(request) if self.sees_all(request) else ("is_active",)
+        return super().get_list_filter(request) if self.sees_all(request) else (OfGroupFilter, "is_active")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        """Return the users with those of their groups that the reader sees."""
+        memberships = Membership.objects.select_related("group").order_by("group__name")
+        if not self.sees_all(request):
+            memberships = memberships.filter(group__vo__in=self.managed_vos(request))
+        return super().get_queryset(request).prefetch_related(Prefetch("memberships", memberships, to_attr="seen_in"))
+
+    @admin.display(description="name", ordering="last_name")
+    def person_name(self, user: User) -> str:
+        """Return first and last name."""
+        return user.get_full_name()
+
+    @admin.display(description="groups")
+    def group_names(self, user: User) -> str:
+        """Return the names of the groups."""
+        return ", ".join(membership.group.name for membership in vars(user)["seen_in"])
+
+    def offers(self, action: str, row: User) -> bool:
+        """Return whether the action could change the user."""
+        if action == "reset_second_factor":
+            return has_second_factor(row)
+        return super().offers(action, row)
 
     def get_search_fields(self, request: HttpRequest) -> "_ListOrTuple[str]":
         """Return the searched fields: for managers those that they see."""

@@ -187,7 +187,8 @@ class SeenRelatedFilter(admin.RelatedFieldListFilter):
         rows = model_admin.choices_of(field, request) if isinstance(model_admin, RowRights) else None
         if rows is None:
             rows = field.related_model._default_manager.all()
-        few = [(str(row.pk), str(row)) for row in rows.order_by("name")[: self.MOST_LINKS + 1]]
+        by = getattr(field.related_model, "USERNAME_FIELD", "name")
+        few = [(str(row.pk), str(row)) for row in rows.order_by(by)[: self.MOST_LINKS + 1]]
         if len(few) <= self.MOST_LINKS:
             return few
         self.template = "admin/searched_filter.html"
