@@ -399,9 +399,25 @@ def test_warnings_of_the_submission_stay_on_its_page(portal: Client) -> None:
     form = {"request_id": str(UUID(int=9)), "group": "lhcb_user", "syntax": "jdl", "jdl": jdl}
     first = portal.post("/jobs/submit/jdl/", form, follow=True)
     job = Job.objects.get()
-    assert first.redirect_chain == [(address_of(job.submission), 302)]
+    assert first.redirect_chain == [(f"/jobs/{job.pk}/", 302)]
     assert "1 job submitted." in first.content.decode()
+    assert "requires the tag gpu" in first.content.decode()
     again = portal.get(address_of(job.submission))
     (warning,) = again.context["submission"].warnings
     assert "requires the tag gpu" in warning
     assert "1 job submitted." not in again.content.decode()
+
+
+def test_an_action_leads_back_to_the_submission_whose_button_was_pressed(
+    portal: Client, alice: User, group: Group
+) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.FAILED)
+    button = portal.get(f"/submissions/{job.submission_id}/").context["submission"].buttons[0]
+    sent = {"action": button.action, "scope": "all", "q": button.text, "submission": str(job.submission_id)}
+    asked = portal.post(f"/jobs/actions/?{button.query}", sent)
+    assert f'name="submission" value="{job.submission_id}"' in asked.content.decode()
+    done = portal.post(f"/jobs/actions/?{button.query}", {**sent, "confirmed": "1", "shown": "1"}, follow=True)
+    assert done.redirect_chain == [(f"/submissions/{job.submission_id}/", 302)]
+    elsewhere = portal.post(f"/jobs/actions/?{button.query}", {**sent, "submission": "https://example.org/"})
+    assert elsewhere.status_code == 200  # the question again, with no way to that address
+    assert "example.org" not in elsewhere.content.decode()

@@ -46,7 +46,7 @@ def test_the_form_submits_a_job_and_shows_it(portal: Client, alice: User) -> Non
     )
     response = portal.post("/jobs/submit/", fields, follow=True)
     job = Job.objects.get()
-    assert response.redirect_chain == [(f"/submissions/{job.submission_id}/", 302)]
+    assert response.redirect_chain == [(f"/jobs/{job.pk}/", 302)]
     assert "1 job submitted." in response.content.decode()
     assert (job.owner, job.group.name, job.priority, job.job_name) == (alice, "lhcb_user", 10, "hello")
     wanted = {

@@ -104,7 +104,8 @@ def test_each_rescheduling_is_counted() -> None:
 
 def test_a_single_move_that_is_refused_says_from_where_it_is_possible() -> None:
     [job_id] = _make(JobStatus.DONE)
-    with pytest.raises(IllegalTransitionError, match=rf"Job {job_id} is Done; only a job that is .*Running.* Killed"):
+    sentence = rf"Job {job_id} is Done; only jobs that are .*Running.* can be killed"
+    with pytest.raises(IllegalTransitionError, match=sentence):
         transitions.move(job_id, status=JobStatus.KILLED, source="x", now=LATER)
     with pytest.raises(IllegalTransitionError, match="does not exist"):
         transitions.move(10**9, status=JobStatus.KILLED, source="x", now=LATER)

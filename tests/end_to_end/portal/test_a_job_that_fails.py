@@ -1,5 +1,6 @@
 """A physicist's day in a real browser, beside a real pilot: submit, watch it run, read why it failed, try again."""
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,7 +69,8 @@ def test_a_user_sees_why_a_job_failed_and_retries_it(
     page.get_by_label("Job name").fill("scan-1")
     page.get_by_role("button", name="Submit").click()
     expect(page.get_by_role("status").first).to_have_text("1 job submitted.")
-    page.get_by_role("link", name="Show the jobs").click()
+    expect(page).to_have_url(re.compile(r"/jobs/\d+/$"))
+    page.get_by_role("link", name="Jobs", exact=True).first.click()
     main = page.locator("main")
     expect(main).to_contain_text("scan-1")
 

@@ -118,7 +118,7 @@ def test_alice_submits_a_job_sees_it_and_kills_it(live_server: LiveServer, brows
     # A second message warns that no queue could run it.
     expect(page.get_by_role("status").first).to_have_text("1 job submitted.")
     expect(page.get_by_role("heading", name="from the browser")).to_be_visible()
-    page.get_by_role("link", name="Show the jobs").click()
+    page.get_by_role("link", name="Jobs", exact=True).first.click()
     row = page.get_by_role("row").filter(has_text="from the browser")
     expect(row).to_contain_text("Waiting")
     row.get_by_role("link").click()

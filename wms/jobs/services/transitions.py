@@ -27,6 +27,10 @@ from wms.kernel.life import LifeEvent, tell
 AT_ONCE: Final = 5000
 
 
+#: Statuses that are reached because somebody asks for it.
+_ASKED_FOR: Final = frozenset({JobStatus.KILLED, JobStatus.HELD, JobStatus.RESCHEDULED, JobStatus.DELETED})
+
+
 class IllegalTransitionError(ConflictError):
     """The requested status cannot be reached from the job's status."""
 
@@ -230,8 +234,9 @@ def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> Illegal
     """Return the error for job *job_id* in *status* (None: deleted), which cannot become *target*."""
     if status is None:
         return IllegalTransitionError(f"Job {job_id} does not exist any more.")
-    sources = ", ".join(sorted(sources_of(target)))
-    return IllegalTransitionError(f"Job {job_id} is {status}; only a job that is {sources} can become {target}.")
+    sources = " or ".join(sorted(sources_of(target)))
+    asked = f"be {target.lower()}" if target in _ASKED_FOR else f"become {target}"
+    return IllegalTransitionError(f"Job {job_id} is {status}; only jobs that are {sources} can {asked}.")
 
 
 def _locked(job_ids: Collection[int]) -> JobQuerySet:

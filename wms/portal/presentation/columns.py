@@ -108,6 +108,12 @@ def columns_named(names: Iterable[str], *, are_own: bool) -> Sequence[Column]:
     ]
 
 
+def with_content(columns: Sequence[Column], jobs: Iterable[Job]) -> Sequence[Column]:
+    """Leave out the column Why where no job has a reason: it would take the room of the others."""
+    has_reasons = any(job.minor_status for job in jobs)
+    return columns if has_reasons else [column for column in columns if column.kind is not CellKind.WHY]
+
+
 def choices_of(chosen: Sequence[Column]) -> Sequence[ColumnChoice]:
     """Return the menu of columns."""
     return [

@@ -1,9 +1,11 @@
 """Actions on jobs from the portal."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from typing import Final
+from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -108,14 +110,14 @@ def act_on_job(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @_readable
 def act_on_jobs(request: HttpRequest) -> HttpResponse:
-    """Apply an action to the selected jobs, or to all that the query matches, and show the list again.
+    """Apply an action to the selected jobs, or to all that the query matches, and show the list or submission.
 
     An action that cannot be undone, or is for all that match, is asked back first.
     """
     action, selection = _action(request), _selection(request)
     if selection.is_empty:
         messages.warning(request, "No job is selected: select the jobs first.")
-        return _to_list(request)
+        return _back(request)
     try:
         if selection.needs_confirmation(action):
             question = selection.question(action)
@@ -124,12 +126,12 @@ def act_on_jobs(request: HttpRequest) -> HttpResponse:
         result = selection.act(action)
     except WmsError as error:
         messages.error(request, error.detail)
-        return _to_list(request)
+        return _back(request)
     if sentence := success_of(action, result):
         messages.success(request, sentence)
     for sentence in refusals_of(action, result):
         messages.error(request, sentence)
-    return _to_list(request)
+    return _back(request)
 
 
 def _is_confirmed(request: HttpRequest, question: Confirmation) -> bool:
@@ -150,13 +152,24 @@ def _ask(request: HttpRequest, question: Confirmation, selection: Selection) -> 
         "ids": sorted(selection.ids),
         "asked": selection.asked,
         "query": request.GET.urlencode(),
+        "submission": _submission(request),
     }
     return show(request, "portal/confirm.html", context)
 
 
-def _to_list(request: HttpRequest) -> HttpResponse:
+def _back(request: HttpRequest) -> HttpResponse:
+    """Lead back to the page of the submission whose button was pressed, else to the list."""
+    if submission := _submission(request):
+        return redirect("portal:submission", pk=submission)
     query = request.GET.urlencode()
     return HttpResponseRedirect(f"{reverse('portal:jobs')}{'?' if query else ''}{query}")
+
+
+def _submission(request: HttpRequest) -> UUID | None:
+    """Return the submission whose page has the button; None: another page has it."""
+    with suppress(ValueError):
+        return UUID(request.POST.get("submission", ""))
+    return None
 
 
 def _action(request: HttpRequest) -> Action:

@@ -30,7 +30,7 @@ from wms.portal.exports import as_csv, as_json
 from wms.portal.forms.filters import Asked, asked_in
 from wms.portal.live import live
 from wms.portal.pages import PAGE_PARAMETERS, ROWS_PER_PAGE, page_of, show, signed_in
-from wms.portal.presentation.columns import COLUMNS, choices_of, columns_named
+from wms.portal.presentation.columns import COLUMNS, choices_of, columns_named, with_content
 from wms.portal.presentation.failures import failures_view
 from wms.portal.presentation.job_list import (
     MOST_PARTS,
@@ -94,7 +94,8 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
 def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
     link = _links(request)
     are_own = "owner" not in asked.search.words
-    columns = columns_named(request.COOKIES.get(COLUMNS_COOKIE, "").split(","), are_own=are_own)
+    named = request.COOKIES.get(COLUMNS_COOKIE, "")
+    columns = columns_named(named.split(","), are_own=are_own)
     counts = _counts(asked, link)
     ordering = ordering_of(
         request.GET.get("order", ""),
@@ -103,6 +104,7 @@ def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
     )
     rows, pager = _page(request, asked, ordering, link)
     side = _side_property(request)
+    shown = columns if named else with_content(columns, rows)
     return {
         "title": "My jobs" if are_own else "Jobs",
         "asked": asked,
@@ -117,8 +119,8 @@ def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
         "all_owners_query": link(asked.words_with(owner=EVERYBODY)) if are_own else "",
         "columns": columns,
         "column_choices": choices_of(columns),
-        "headings": headings_of(columns, ordering),
-        "rows": [listed_job_of(job, columns) for job in rows],
+        "headings": headings_of(shown, ordering),
+        "rows": [listed_job_of(job, shown) for job in rows],
         "pager": pager,
         "orders": orders_of(columns, ordering),
         "not_sorted": ordering.problem,
