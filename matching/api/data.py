@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from matching.api.permissions import IsJobOfLease
 from matching.services.data import MAX_COPIES, LeaseData
-from matching.services.outputs import OutputFile, register_output, reserve_names
+from matching.services.outputs import OutputFile, place_for_sandbox, register_output, reserve_names
 from resources.domain.files import MAX_SIZE_BYTES, GivenReplica, checksum_problem
 from resources.queries.replicas import ReplicaCopy
 from wms.jobs.tasks import reevaluate_soon
@@ -59,6 +59,14 @@ class OutputPlaceOut(serializers.Serializer[object]):
     path = serializers.CharField(help_text="Logical directory of the files.")
 
 
+def _credentials() -> serializers.DictField:
+    return serializers.DictField(
+        child=serializers.CharField(),
+        help_text="Bearer tokens by storage element; only of the storage elements above that issue credentials "
+        "to pilots.",
+    )
+
+
 class LeaseDataOut(serializers.Serializer[object]):
     """The data of a job that reads or writes data."""
 
@@ -75,11 +83,7 @@ class LeaseDataOut(serializers.Serializer[object]):
         help_text="For pilot agents of version 0.1.0, which reserve no names: a directory of this lease alone. Null "
         "also if the job itself says where its output goes.",
     )
-    credentials = serializers.DictField(
-        child=serializers.CharField(),
-        help_text="Bearer tokens by storage element; only of the storage elements above that issue credentials "
-        "to pilots.",
-    )
+    credentials = _credentials()
 
 
 class _WithChecksum(StrictSerializer):
@@ -160,10 +164,27 @@ class ReservedNamesOut(serializers.Serializer[object]):
     files = ReservedNameOut(many=True, help_text="One for each file.")
 
 
+class SandboxPlaceOut(serializers.Serializer[object]):
+    """Where an output sandbox goes that is too large for the server."""
+
+    destination = OutputPlaceOut(allow_null=True, help_text="Null: no storage element serves the VO.")
+    credentials = _credentials()
+
+
 class LeaseOutputsView(APIView):
     """Names of the leased job's output files."""
 
     permission_classes = (IsJobOfLease,)
+
+    @extend_schema(
+        operation_id="matches_outputs_place",
+        summary="Where the output sandbox of a leased job goes if the server's limit is too small for it",
+        tags=[Audience.PILOTS],
+        responses={HTTPStatus.OK: SandboxPlaceOut, **error_responses(401, 403, 404, 409)},
+    )
+    def get(self, request: Request, match_id: UUID) -> Response:  # noqa: ARG002
+        """Return the storage element that the job names, else one of the site, else one of the VO."""
+        return Response(SandboxPlaceOut(place_for_sandbox(match_id)).data)
 
     @extend_schema(
         operation_id="matches_outputs_reserve",

@@ -205,6 +205,10 @@ class FinishIn(FastSerializer):
         allow_null=True,
         help_text="Name of the output sandbox that was uploaded on this lease.",
     )
+    output_lost = Flag(
+        required=False,
+        help_text="Whether a part of the output is stored nowhere; minor_status says why.",
+    )
     std_output = _tail("output")
     std_error = _tail("error")
     fault = serializers.ChoiceField(

@@ -246,6 +246,7 @@ class FinishView(_LeaseView):
             minor=values.get("minor_status"),
             usage=UsageIn.usage_of(values["usage"]),
             output_sandbox=values.get("output_sandbox"),
+            output_lost=bool(values.get("output_lost")),
             tails=tails_of(values),
             job_at_fault=values.get("fault") == FAULT_OF_JOB,
             supervisor_died=values.get("fault") == FAULT_OF_SUPERVISOR,

@@ -90,8 +90,19 @@ def elements_there(match: Match) -> Sequence[StorageElement]:
     return [] if site_id is None else elements_of_site(site_id, vo_id=match.job.vo_id)
 
 
+def elements_for_sandbox(match: Match) -> Sequence[StorageElement]:
+    """Return the storage elements that may get an output sandbox too large for the server, the best first.
+
+    The one that the job names; else those at the pilot's site; else any that serve the VO.
+    """
+    serving = StorageElement.objects.serving(match.job.vo_id).order_by("name")
+    if named := match.job.description.get("output_se"):
+        return list(serving.filter(name=named))
+    return elements_there(match) or list(serving)
+
+
 def _may_store(description: Mapping[str, object]) -> bool:
-    """Return whether a job may store files: its output data, or an output sandbox that is too large for the server."""
+    """Return whether a job is told where its files go; others ask if an output sandbox is too large for the server."""
     return bool(description["output_data"] or description.get("output_se"))
 
 

@@ -22,7 +22,7 @@ from matching.services.claim import seen_within_s
 from matching.services.lease_ends import is_at_fault, put_back, result_of
 from pilots.services.reports import PilotRevokedError
 from taskqueues.services.index.shared import index
-from wms.jobs.domain.causes import cause_of
+from wms.jobs.domain.causes import LONGEST_LINE, LOST_OUTPUT, cause_of
 from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import sandboxes, transitions
@@ -204,6 +204,7 @@ def finish(
     minor: str | None,
     usage: Usage,
     output_sandbox: str | None,
+    output_lost: bool = False,
     tails: Tails = NO_TAILS,
     job_at_fault: bool = False,
     supervisor_died: bool = False,
@@ -219,6 +220,7 @@ def finish(
         minor: the reason in words; None: derived from the exit code.
         usage, tails: of the payload over its whole life, and its last lines.
         output_sandbox: ``sha256:…`` of the archive that was uploaded for the job.
+        output_lost: whether a part of the output is stored nowhere.
         job_at_fault: whether it ended because the node lacks what the job itself requires; ignored if *exit_code* shows
             that the payload has run.
         supervisor_died: whether the pilot returns the job because its process for the job died.
@@ -232,14 +234,21 @@ def finish(
         *_texts(match_id, of, *_result(exit_code, minor, job_at_fault=job_at_fault, supervisor_died=supervisor_died)),
         *_texts(exit_code, *usage, output_sandbox and output_sandbox.removeprefix(SANDBOX_PREFIX), OUTPUT_SANDBOX_NAME),
         *_stored(tails),
-        *_cause(match_id, exit_code, minor, tails),
+        *_cause(match_id, exit_code, minor, tails, output_lost=output_lost),
         *_texts(seen_within_s(), settings.WMS_USAGE_FACTOR),
     )
     return _end(match_id, parameters, exit_code=exit_code, minor=minor)
 
 
-def _cause(match_id: UUID, exit_code: int | None, minor: str | None, tails: Tails) -> tuple[str | None, str | None]:
-    """Return line and key of why the payload failed; a stream that is not sent is as it was stored."""
+def _cause(
+    match_id: UUID, exit_code: int | None, minor: str | None, tails: Tails, *, output_lost: bool
+) -> tuple[str | None, str | None]:
+    """Return line and key of why the payload failed, or output of a good one is lost.
+
+    A stream that is not sent is as it was stored.
+    """
+    if exit_code == 0 and output_lost:
+        return (minor or "")[:LONGEST_LINE], LOST_OUTPUT
     if exit_code in _NO_FAILURE:
         return None, None
     std_output, std_error = tails

@@ -6,7 +6,7 @@ description asks for ``overwrite`` and whose owner wrote the file.
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
@@ -19,7 +19,14 @@ from django.utils.functional import cached_property
 
 from matching.models import Match
 from matching.services import leases
-from matching.services.data import directory_of, elements_there, logical_names, others_names
+from matching.services.data import (
+    OutputPlace,
+    credentials_of_lease,
+    directory_of,
+    elements_for_sandbox,
+    logical_names,
+    others_names,
+)
 from resources.domain.files import UPLOAD_PREFIX, GivenReplica, is_below, lfn_problem, shown
 from resources.models import OutputName, Replica, StorageElement
 from resources.services.replicas import record, supersede
@@ -78,6 +85,16 @@ class OutputFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxPlace:
+    """Where an output sandbox that is too large for the server is stored."""
+
+    #: None: no storage element serves the VO.
+    destination: OutputPlace | None
+    #: {storage element: token}, if an operator gives its credential to pilots.
+    credentials: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedName:
     """The name under which an output file is to be stored."""
 
@@ -94,6 +111,25 @@ class ReservedName:
     earlier: Sequence[LeftContent]
     #: Uploads that earlier leases may have left, which are to be removed.
     leftovers: Sequence[str]
+
+
+def place_for_sandbox(match_id: UUID) -> SandboxPlace:
+    """Return where the output sandbox of a leased job goes if it is too large for the server.
+
+    Raises:
+        LeaseEndedError, PilotRevokedError: see ``leases.open_job``.
+    """
+    leases.open_job(match_id)
+    match = Match.objects.select_related("queue__ce", "job__vo", "job__owner", "job__stored_description").get(
+        pk=match_id
+    )
+    element = next(iter(elements_for_sandbox(match)), None)
+    if element is None:
+        return SandboxPlace(destination=None, credentials={})
+    return SandboxPlace(
+        destination=OutputPlace(storage_element=element.name, url=element.url, path=directory_of(match.job)),
+        credentials=credentials_of_lease([element.name], vo_id=match.job.vo_id),
+    )
 
 
 def reserve_names(match_id: UUID, files: Sequence[OutputFile], *, storage_element: str) -> Sequence[ReservedName]:
@@ -183,23 +219,22 @@ class _Lease:
 
     @cached_property
     def _expected_names(self) -> Collection[str]:
-        sandbox = {sandbox_lfn(self._directory, job_id=self.job.pk)} if self.job.description.get("output_se") else set()
-        return sandbox | (logical_names(self.job) - others_names(self.job))
+        sandbox = sandbox_lfn(self._directory, job_id=self.job.pk)
+        return {sandbox} | (logical_names(self.job) - others_names(self.job))
 
     @cached_property
     def _elements(self) -> Sequence[StorageElement]:
-        return elements_there(self.match)
+        return elements_for_sandbox(self.match)
 
     def refuse_name(self, lfn: str) -> None:
         """Refuse a name that is not one of the job's outputs."""
-        directories = [self._directory, self.own_directory] if self.job.description["output_data"] else []
-        if self.job.description.get("output_se"):
-            directories.append(self.own_directory)
+        # In its own directory there is room for an output sandbox whose name is taken.
+        directories = [*([self._directory] if self.job.description["output_data"] else []), self.own_directory]
         below = any(is_below(lfn, directory) for directory in directories)
         why = f"a name must be {problem}" if (problem := lfn_problem(lfn)) else ""
         if not why and not (below or lfn in self._expected_names):
             places = [f"below {directory}" for directory in dict.fromkeys(directories)]
-            why = f"its outputs are {' or '.join(places or sorted(self._expected_names)) or 'not stored'}"
+            why = f"its outputs are {' or '.join(places)}"
         if why:
             sentence = f"{shown(lfn)} is not an output of job {self.job.pk}: {why}."
             raise NotOutputOfJobError(sentence, errors={"lfn": [sentence]})

@@ -112,6 +112,8 @@ class ScriptedServer(LoopbackServer):
         self.renewals: dict[str, str] = {}
         #: {logical name: what the answer to its reservation says beside the usual}.
         self.reservations: dict[str, dict[str, Any]] = {}
+        #: Where output goes that is too large for the server.
+        self.sandbox_place: dict[str, str] | None = None
         self.node_reports: list[dict[str, Any]] = []
         self.flaws: list[dict[str, Any]] = []
         self.leaving: list[str] = []
@@ -269,6 +271,8 @@ class ScriptedServer(LoopbackServer):
         return 200, answer | ({"token": self.renewals[kind]} if kind in self.renewals else {})
 
     def _on_files(self, lease: Lease, parts: list[str], seen: Seen) -> tuple[int, object]:
+        if parts[0] == "outputs" and seen.method == "GET":
+            return 200, {"destination": self.sandbox_place, "credentials": {}}
         if parts[0] == "outputs":
             return 200, {"files": [self._reserved(lease, file) for file in seen.body["files"]]}
         return self._sandbox(lease, parts[1:], seen) if parts[0] == "sandboxes" else _replica(lease, seen)

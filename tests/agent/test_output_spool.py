@@ -74,6 +74,7 @@ def test_output_that_cannot_be_kept_is_reported_as_lost(
 
     assert server.lease.finished is not None
     minor = server.lease.finished["minor_status"]
+    assert server.lease.finished["output_lost"]
     bigger = "bigger (300 MB; limit 200 MB)"
     if is_all_lost:
         assert minor == f"Execution complete; output sandbox: too large: {bigger}; it is lost"
@@ -97,6 +98,7 @@ def test_the_output_that_fits_is_kept_too_if_the_upload_fails(
     packed, rest = (kept_archive(server, tmp_path, name) for name in ("output.tar.gz", "rest-of-output.tar.gz"))
     place = f"it is kept at {os.uname().nodename}:{packed}; output sandbox: too large: big ("
     assert place in server.lease.finished["minor_status"]
+    assert server.lease.finished["output_lost"]
     with tarfile.open(packed) as content:
         assert content.getnames() == ["std.err", "std.out"]
     with tarfile.open(rest) as content:
@@ -121,6 +123,24 @@ def test_the_whole_output_is_stored_at_the_element_once_if_the_upload_is_refused
     assert server.lease.finished is not None
     assert "all of it is stored as LFN:/lhcb/1/output_sandbox_" in server.lease.finished["minor_status"]
     assert server.lease.files()["std.out"] == "out\n"
+
+
+def test_output_too_large_for_the_server_goes_to_the_element_that_the_server_names(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    (tmp_path / "se").mkdir()
+    server.sandbox_place = {"storage_element": "SE", "url": f"file://{tmp_path}/se", "path": "/lhcb/1"}
+    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
+    server.configuration["sandbox_max_bytes"] = 8000
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    minor = server.lease.finished["minor_status"]
+    assert minor.endswith("; all of it is stored as LFN:/lhcb/1/output_sandbox_1.tar.gz at SE")
+    with tarfile.open(tmp_path / "se/lhcb/1/output_sandbox_1.tar.gz") as content:
+        assert {member.name: member.size for member in content}["big"] == 20000
+    assert "output_lost" not in server.lease.finished
 
 
 def test_the_ends_of_the_streams_are_stored_from_memory_if_the_disk_is_full(

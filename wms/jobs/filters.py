@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django_filters import CharFilter, Filter, FilterSet, UUIDFilter
 
 from taskqueues.models import QueuedJob
-from wms.jobs.domain.causes import KEY_LENGTH, NO_CAUSE
+from wms.jobs.domain.causes import KEY_LENGTH, LOST_OUTPUT, NO_CAUSE
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobOnHost, OutputTail
 from wms.jobs.queries.filtering import Rows, field_of
@@ -72,18 +72,18 @@ class TaskQueueFilter(IntegerFilter):
 
 
 class CauseField(forms.CharField):
-    """The key of a cause, or NO_CAUSE."""
+    """The key of a cause, NO_CAUSE, or LOST_OUTPUT."""
 
     def to_python(self, value: object) -> str:
         """Return the key; empty: not narrowed."""
         key = str(super().to_python(value) or "").strip().casefold()
-        if key and key != NO_CAUSE and not _CAUSE.fullmatch(key):
-            raise ValidationError("Give the key of a cause, as the list of failures has it, or none.")
+        if key and key not in {NO_CAUSE, LOST_OUTPUT} and not _CAUSE.fullmatch(key):
+            raise ValidationError("Give the key of a cause, as the list of failures has it, or none, or lost.")
         return key
 
 
 class CauseFilter(CharFilter):
-    """Jobs whose payload failed for one kind of causes."""
+    """Jobs whose payload failed for one kind of causes, or whose output is lost."""
 
     field_class = CauseField
 
@@ -91,7 +91,7 @@ class CauseFilter(CharFilter):
         """Return the matching rows."""
         if not value:
             return qs
-        # Uses index: jobs_outputtail_pkey
+        # Uses index: jobs_outputtail_pkey, output_tail_by_cause
         tails = OutputTail.objects.filter(job=OuterRef("pk"), attempt=OuterRef("reschedules"))
         if value == NO_CAUSE:
             return qs.filter(~Exists(tails.exclude(cause="")))
@@ -127,7 +127,9 @@ class JobFilterSet(FilterSet):
         max_length=255, label="Reason", help_text="Reason of the status, in words; each * stands for any characters."
     )
     cause = CauseFilter(
-        "output_tails", max_length=16, help_text="Key of the cause of a failure; none: jobs of which none is known."
+        "output_tails",
+        max_length=16,
+        help_text="Key of the cause of a failure; none: none is known; lost: Done without all of its output.",
     )
     submitted_after = ZonedTimeFilter("submitted_at", "gte", help_text="Submitted at this time (RFC 3339) or later.")
     submitted_before = ZonedTimeFilter("submitted_at", "lt", help_text="Submitted before this time (RFC 3339).")

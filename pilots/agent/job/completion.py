@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
@@ -23,7 +23,7 @@ from pilots.agent.job.stage_out import NoOutputDataError, present_files, store_o
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
-from pilots.agent.server.job_data import GrantedName
+from pilots.agent.server.job_data import GrantedName, OutputDestination
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
 from pilots.agent.server.retry import InterruptedCallError
@@ -73,6 +73,17 @@ class Conclusion:
     fault: str | None = None
 
 
+class StoredOutput(NamedTuple):
+    """What became of the output of a job."""
+
+    #: Of the archive at the server; None: there is none.
+    reference: str | None
+    #: For the minor status; None: nothing.
+    trouble: str | None = None
+    #: Whether a part of it can be fetched neither from the server nor from a storage element.
+    is_lost: bool = False
+
+
 def _shortened(cause: str) -> str:
     return textwrap.shorten(cause, _MAX_REFUSAL, placeholder="…")
 
@@ -117,10 +128,10 @@ class Delivery:
             if conclusion.ran and conclusion.reason is None:
                 self._report_completing(usage)
                 conclusion = self._store_data(conclusion)
-            output, trouble = self._deliver_output(conclusion)
-            trouble = "; ".join(filter(None, [self._renamed(), trouble])) or None
+            output = self._deliver_output(conclusion)
+            trouble = "; ".join(filter(None, [self._renamed(), output.trouble])) or None
             self._acknowledge_kills(usage)
-            status = self._finish(conclusion, usage=usage, output=output, trouble=trouble)
+            status = self._finish(conclusion, usage=usage, output=output._replace(trouble=trouble))
             log.event("job.finished", job=self._lease.job.id, status=status)
         except LeaseEndedError as error:
             log.event("lease.ended", job=self._lease.job.id, error=error)
@@ -129,22 +140,21 @@ class Delivery:
 
     # ---- output
 
-    def _deliver_output(self, conclusion: Conclusion) -> tuple[str | None, str | None]:
-        """Return (reference of the stored archive or None, trouble for the minor status or None)."""
+    def _deliver_output(self, conclusion: Conclusion) -> StoredOutput:
         # A job that is handed back starts again from the beginning, so its output is not stored.
         if not conclusion.ran or conclusion.reason in {STOPPED, EXPIRING}:
-            return None, None
+            return StoredOutput(None)
         patience_s = _OUTPUT_OF_KILLED_S if conclusion.reason == KILLED else OUTPUT_S
         try:
             return self._store_output(conclusion, give_up_at=monotonic() + patience_s)
         except GivenUpError as error:
             log.event("output.not_stored", job=self._lease.job.id, error=error)
-            return None, "the output could not be uploaded"
+            return StoredOutput(None, "the output could not be uploaded", is_lost=True)
         except OSError as error:
             log.event("node.disk_trouble", error=error)
             reference = self._store_tails(conclusion, give_up_at=monotonic() + patience_s)
             stored = "" if reference is None else f"; {_ONLY_ENDS}"
-            return reference, f"the output could not be packed: {error.strerror}{stored}"
+            return StoredOutput(reference, f"the output could not be packed: {error.strerror}{stored}", is_lost=True)
 
     def _store_tails(self, conclusion: Conclusion, *, give_up_at: float) -> str | None:
         """Store the ends of standard output and error from memory, because the disk is full; None: that failed."""
@@ -238,7 +248,7 @@ class Delivery:
         except (*_UNANSWERED, RefusedError) as error:
             log.event("status.not_reported", job=self._lease.job.id, error=error)
 
-    def _store_output(self, conclusion: Conclusion, *, give_up_at: float) -> tuple[str | None, str | None]:
+    def _store_output(self, conclusion: Conclusion, *, give_up_at: float) -> StoredOutput:
         job, directory, reason = self._lease.job, self._workspace.job, conclusion.reason
         archive, streams = self._workspace.scratch / _PACKED, (job.std_output, job.std_error)
         missing = packing.absent(directory, [*job.output_sandbox, *streams]) if reason is None else []
@@ -250,14 +260,17 @@ class Delivery:
         where = self._deliver_rest(files, packed, conclusion, give_up_at=give_up_at)
         named = packing.troubles(missing, packed.left_out, where, room=_ROOM - len("; ") - len(self._renamed()))
         try:
-            return self._store(archive, give_up_at=give_up_at, reason=reason), named or None
+            reference = self._store(archive, give_up_at=give_up_at, reason=reason)
+            # What is elsewhere is whole there but for what no archive can have.
+            is_lost = len(packed.left_out) > (len(packed.too_large) if self._elsewhere else 0)
+            return StoredOutput(reference, named or None, is_lost=is_lost)
         except RefusedError as error:
             log.event("output.refused", job=job.id, error=error)
             reference, trouble = self._store_ends(error, files, conclusion, give_up_at=give_up_at)
         except _UNANSWERED as error:
             log.event("output.not_stored", job=job.id, error=error)
             reference, trouble = None, f"the output could not be uploaded{self._keep(_PACKED, conclusion)}"
-        return reference, f"{trouble}; {named}" if named else trouble
+        return StoredOutput(reference, f"{trouble}; {named}" if named else trouble, is_lost=not self._elsewhere)
 
     def _deliver_rest(
         self, files: Sequence[tuple[Path, str]], packed: Packed, conclusion: Conclusion, *, give_up_at: float
@@ -288,18 +301,20 @@ class Delivery:
         return reference, f"{refused} ({detail}); {elsewhere or _ONLY_ENDS + (kept or ', the rest is lost')}"
 
     def _stored_at_element(self, files: Sequence[tuple[Path, str]], *, give_up_at: float) -> str:
-        """Store the whole output, once, at the storage element that the job names; return where, empty: it failed."""
+        """Store the whole output, once, at a storage element; return where, empty: there is none, or it failed."""
         if self._elsewhere is None:
             self._elsewhere = self._store_at_element(files, give_up_at=give_up_at)
         return self._elsewhere
 
     def _store_at_element(self, files: Sequence[tuple[Path, str]], *, give_up_at: float) -> str:
         place, job = self._lease.data.destination, self._lease.job
-        if place is None or place.storage_element != job.output_se:
-            return ""
-        packed = self._workspace.scratch / _WHOLE
-        lfn, stored = f"{place.path}/output_sandbox_{job.id}.tar.gz", list[GrantedName]()
+        packed, stored = self._workspace.scratch / _WHOLE, list[GrantedName]()
         try:
+            if place is None or place.storage_element != job.output_se:
+                place = self._place_of_server(give_up_at=give_up_at)
+            if place is None:
+                return ""
+            lfn = f"{place.path}/output_sandbox_{job.id}.tar.gz"
             packing.pack(
                 self._workspace.job, files, into=packed, limits=_BOUNDLESS,
                 give_up=lambda: self._is_interrupted(None),
@@ -310,11 +325,17 @@ class Delivery:
                     repeated=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
                 )  # fmt: skip
         except (*_UNANSWERED, StorageError, RefusedError, OSError) as error:
-            log.event("output.not_stored_at_element", job=job.id, storage_element=place.storage_element, error=error)
+            log.event("output.not_stored_at_element", job=job.id, place=place, error=error)
             return ""
         finally:
             packed.unlink(missing_ok=True)
         return f"all of it is stored as LFN:{stored[0].stored_as} at {place.storage_element}"
+
+    def _place_of_server(self, *, give_up_at: float) -> OutputDestination | None:
+        def once() -> OutputDestination | None:
+            return self._context.server.sandbox_place(self._lease)
+
+        return self._until(give_up_at)("output.place", once)
 
     def _store(self, packed: Path, *, give_up_at: float, reason: str | None) -> str:
         def once() -> str:
@@ -349,8 +370,8 @@ class Delivery:
         self._context.server.heartbeat(self._lease, usage=usage, tails=tails, acknowledged=acknowledged)
         self._heartbeat.tails_reported(tails)
 
-    def _finish(self, conclusion: Conclusion, *, usage: Usage, output: str | None, trouble: str | None) -> str:
-        minor = conclusion.minor if not trouble else _both(conclusion, trouble)
+    def _finish(self, conclusion: Conclusion, *, usage: Usage, output: StoredOutput) -> str:
+        minor = conclusion.minor if not output.trouble else _both(conclusion, output.trouble)
 
         def once() -> str:
             with self._lease.reporting:
@@ -359,7 +380,8 @@ class Delivery:
                     exit_code=conclusion.exit_code,
                     minor=minor,
                     usage=usage,
-                    output=output,
+                    output=output.reference,
+                    output_lost=output.is_lost,
                     tails=self._heartbeat.unreported_tails(),
                     fault=conclusion.fault,
                 )
@@ -370,9 +392,10 @@ class Delivery:
             # Not interrupted: the final report ends the lease, as every reason to stop demands.
             return self._repeated("job.finish", once, give_up_at=math.inf)
         except RefusedError:
-            if output is None:
+            if output.reference is None:
                 raise
-            return self._finish(conclusion, usage=usage, output=None, trouble=trouble or "the output was refused")
+            refused = StoredOutput(None, output.trouble or "the output was refused", is_lost=True)
+            return self._finish(conclusion, usage=usage, output=refused)
 
     def _repeated(
         self,

@@ -87,8 +87,7 @@ class _OutputStore:
     ) -> None:  # fmt: skip
         self._server, self._lease, self._place = context.server, lease, place
         self._repeated, self._give_up = repeated, give_up
-        token = lease.data.credentials.get(place.storage_element, "")
-        self._element: WritableElement = element_at(context.storage, place.url, token=token)
+        self._element: WritableElement = element_at(context.storage, place.url, token=place.token)
 
     def content_of(self, file: BinaryIO) -> Content:
         return content_of(chunks_of(file, give_up=self._give_up))

@@ -14,7 +14,15 @@ from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.server import configuration, json_fields
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import Answer, Client, RefusedError, UnreachableError
-from pilots.agent.server.job_data import Content, GrantedName, JobData, parse_data, parse_reserved
+from pilots.agent.server.job_data import (
+    Content,
+    GrantedName,
+    JobData,
+    OutputDestination,
+    parse_data,
+    parse_place,
+    parse_reserved,
+)
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
 from pilots.agent.server.lease import (
     Lease,
@@ -182,6 +190,7 @@ class Server:
         minor: str | None,
         usage: Usage,
         output: str | None,
+        output_lost: bool = False,
         tails: Tails = NO_TAILS,
         fault: str | None = None,
     ) -> str:
@@ -195,6 +204,8 @@ class Server:
             body["minor_status"] = minor[:MAX_NAME]
         if output is not None:
             body["output_sandbox"] = output
+        if output_lost:
+            body["output_lost"] = True
         if fault is not None:
             body["fault"] = fault
         answer = self._answer(lease, "finish", body, timeout_s=None)
@@ -213,6 +224,12 @@ class Server:
         with _end_noticed(not_found_too=False):
             answer = self._client.upload(path, token=lease.token, file=file, file_name=name, give_up=give_up)
         return json_fields.text(answer.record(), "sandbox")
+
+    def sandbox_place(self, lease: Lease) -> OutputDestination | None:
+        """Return where an output sandbox goes that is too large for the server; None: no element serves the VO."""
+        path = f"{API_V1}matches/{lease.match_id}/outputs/"
+        with _end_noticed(not_found_too=False):
+            return parse_place(self._client.call("GET", path, token=lease.token).record())
 
     def reserve_outputs(
         self, lease: Lease, files: Sequence[tuple[str, Content]], *, storage_element: str, exist: bool = False

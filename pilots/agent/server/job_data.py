@@ -40,6 +40,8 @@ class OutputDestination:
     storage_element: str
     url: str
     path: str
+    #: Bearer token for it; in memory only. Empty: none.
+    token: str = field(default="", repr=False)
 
 
 class Content(NamedTuple):
@@ -101,14 +103,31 @@ def parse_data(answer: Record) -> JobData:
     """
     job = json_fields.record(answer.get("job"), "job")
     data = json_fields.optional_record(answer, "job_data")
-    place = json_fields.optional_record(data, "destination")
     tokens = json_fields.optional_record(data, "credentials")
     return JobData(
         input_files=tuple(_input_file(each) for each in json_fields.records(data, "input_files")),
         policy=json_fields.text(job, "input_data_policy", DOWNLOAD),
         output_files=json_fields.names(job, "output_data"),
-        destination=_place(place) if place else None,
+        destination=parse_place(data),
         credentials={name: json_fields.text(tokens, name) for name in tokens},
+    )
+
+
+def parse_place(data: Record) -> OutputDestination | None:
+    """Return the destination of an answer, with the token for it; None: there is none.
+
+    Raises:
+        MalformedAnswerError: a field is missing or has a wrong type.
+    """
+    place = json_fields.optional_record(data, "destination")
+    if not place:
+        return None
+    element = json_fields.text(place, "storage_element")
+    return OutputDestination(
+        storage_element=element,
+        url=json_fields.text(place, "url"),
+        path=json_fields.text(place, "path"),
+        token=json_fields.text(json_fields.optional_record(data, "credentials"), element, ""),
     )
 
 
@@ -149,12 +168,4 @@ def _copy(data: Record) -> InputCopy:
         storage_element=json_fields.text(data, "storage_element", ""),
         size_bytes=None if data.get("size_bytes") is None else json_fields.whole(data, "size_bytes"),
         checksum=json_fields.text(data, "checksum", ""),
-    )
-
-
-def _place(data: Record) -> OutputDestination:
-    return OutputDestination(
-        storage_element=json_fields.text(data, "storage_element"),
-        url=json_fields.text(data, "url"),
-        path=json_fields.text(data, "path"),
     )

@@ -27,7 +27,7 @@ class Lease:
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
         self.id, self.job_id, self._client = answer["match_id"], answer["job"]["id"], bearer(answer["token"])
-        self.data = answer["job_data"]
+        self.data = answer.get("job_data")
 
     def reserves(self, lfn: str = NAME, checksum: str = ONE, **more: Any) -> dict[str, Any]:
         (name,) = self.ask(self.file(lfn, checksum, **more)).json()["files"]
@@ -37,6 +37,9 @@ class Lease:
     def ask(self, *files: Mapping[str, Any], element: str = "near") -> Any:
         body = {"storage_element": element, "files": files}
         return self._client.post(f"/api/v1/matches/{self.id}/outputs/", body, format="json")
+
+    def place(self) -> Any:
+        return self._client.get(f"/api/v1/matches/{self.id}/outputs/")
 
     def file(self, lfn: str = NAME, checksum: str = ONE, **more: Any) -> dict[str, Any]:
         return {"lfn": lfn, "size_bytes": 3, "checksum": checksum, **more}
@@ -475,3 +478,28 @@ def test_an_agent_that_reserves_nothing_is_not_given_a_name_that_others_may_have
     job = lease(**described)
     assert job.data["output"] is None
     assert job.data["destination"] is not None
+
+
+# ---- Output sandboxes that are too large for the server --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("described", "is_near", "expected"),
+    [({}, True, "near"), ({}, False, "far"), ({"output_se": "far"}, True, "far")],
+)
+def test_an_output_sandbox_goes_to_the_element_named_else_of_the_site_else_of_the_vo(
+    sample: SampleData, lease: Any, near: StorageElement, described: Mapping[str, str], is_near: bool, expected: str
+) -> None:
+    factories.make_storage_element(name="far", url="https://far.example.org/", sites=[])
+    if not is_near:
+        near.delete()
+    job = lease(output_data=[], **described)
+    place = job.place().json()
+    assert (place["destination"]["storage_element"], place["destination"]["path"]) == (expected, job.own)
+    sandbox = f"{job.own}/output_sandbox_{job.job_id}.tar.gz"
+    assert job.ask(job.file(sandbox), element=expected).status_code == 200
+
+
+def test_without_an_element_of_the_vo_an_output_sandbox_goes_nowhere(lease: Any, near: StorageElement) -> None:
+    near.vos.clear()
+    assert lease(output_data=[]).place().json() == {"destination": None, "credentials": {}}

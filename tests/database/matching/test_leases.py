@@ -22,8 +22,9 @@ from pilots.services.reports import PilotRevokedError
 from taskqueues.models import QueuedJob
 from tests.clock import pass_time, reset_clock, stop_clock
 from tests.factories import NOW, make_group, make_job, make_pilot
-from wms.jobs.domain.causes import KEY_LENGTH
+from wms.jobs.domain.causes import KEY_LENGTH, LOST_OUTPUT
 from wms.jobs.domain.lifecycle import Action, JobStatus
+from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.jobs.services.transitions import IllegalTransitionError
@@ -131,6 +132,26 @@ def test_no_line_is_the_cause_where_words_are_or_nothing_failed(
     tails = Tails("", "ValueError: bad seed 7\n")
     leases.finish(holder.match.pk, exit_code=exit_code, minor=minor, usage=Usage(), output_sandbox=None, tails=tails)
     assert [(tail.cause_line, tail.cause) for tail in holder.job.output_tails.all()] == [("", "")]
+
+
+@pytest.mark.parametrize(("exit_code", "found"), [(0, [LOST_OUTPUT]), (1, [""]), (None, [])])
+def test_only_a_successful_payload_is_noted_for_its_lost_output(
+    holder: Holder, exit_code: int | None, found: list[str]
+) -> None:
+    holder.status(JobStatus.RUNNING)
+    minor = "Execution complete; output sandbox: too large: big; it is lost"
+    tails = NO_TAILS if exit_code is None else Tails("event 1\n", "")
+    leases.finish(
+        holder.match.pk,
+        exit_code=exit_code,
+        minor=minor,
+        usage=Usage(),
+        output_sandbox=None,
+        output_lost=True,
+        tails=tails,
+    )
+    assert [tail.cause for tail in holder.job.output_tails.all()] == found
+    assert JobFilterSet({"cause": LOST_OUTPUT}, Job.objects.all()).qs.count() == (exit_code == 0)
 
 
 @pytest.mark.parametrize("silent", [False, True])

@@ -197,6 +197,7 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "jobs_inputsandbox_sandbox_id_65ed5e02": (
         lambda filled: remove_unneeded_sandboxes([filled.job.output_sandbox_id or 0])
     ),
+    "output_tail_by_cause": page(owner, cause=lambda _: "lost"),
     "job_that_waits_for_room": lambda _: reevaluation._let_page_in(now=database_now()),
     "command_to_be_obeyed": heartbeat,
     "jobs_sandbox_check_use_at_a4484ae1": lambda _: sandboxes_to_check(database_now(), at_most=50),

@@ -177,7 +177,8 @@ def _lines(text: str, session: CommandSession, *, is_part: bool = False) -> list
 def _nothing(peek: Record, session: CommandSession) -> list[Part]:
     if not session.console.is_terminal:
         return []
-    return [f"Job {peek['id']} is {peek['status']}; nothing of its output has arrived yet."]
+    arrived = "it wrote no output" if peek["status"] in _ENDED else "nothing of its output has arrived yet"
+    return [f"Job {peek['id']} is {peek['status']}; {arrived}."]
 
 
 COMMANDS = {

@@ -12,6 +12,8 @@ LONGEST_LINE: Final = 200
 KEY_LENGTH: Final = 10
 #: Value of the filter by cause: jobs of which none is known.
 NO_CAUSE: Final = "none"
+#: Key, in the place of a cause, of jobs whose payload was successful, and of whose output a part is stored nowhere.
+LOST_OUTPUT: Final = "lost"
 
 #: Minor statuses that leave the cause to the output; more may be said about the output after a semicolon.
 _ENDED_BY_ITSELF: Final = re.compile(r"Exited with code -?\d+(?:;|\Z)")

@@ -17,13 +17,19 @@ class OutputTail(models.Model):
     attempt = models.SmallIntegerField(help_text="Number of times that the job had been rescheduled; the first is 0.")
     std_output = CompressedTextField(null=True, help_text="Last lines of standard output; null: none were sent.")
     std_error = CompressedTextField(null=True, help_text="Last lines of standard error; null: none were sent.")
-    # Of an attempt whose payload failed (``domain.causes``).
+    # Of an attempt whose payload failed, or whose output is lost (``domain.causes``).
     cause_line = models.CharField(
         max_length=LONGEST_LINE, blank=True, db_default="", help_text="The line of these that tells why it failed."
     )
     cause = models.CharField(
         max_length=KEY_LENGTH, blank=True, db_default="", help_text="Key of the kind of such lines; empty: unknown."
     )
+
+    class Meta:
+        indexes = (
+            # Most attempts have none.
+            models.Index(fields=["cause", "job"], condition=~models.Q(cause=""), name="output_tail_by_cause"),
+        )
 
     def __str__(self) -> str:
         return f"output of job {self.job_id}, attempt {self.attempt}"

@@ -8,16 +8,18 @@ from types import MappingProxyType
 from typing import Final
 
 from django.conf import settings
-from django.db.models import F, Model, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet, Subquery, Sum
 
 from resources.queries.known_names import known_elements, known_middlewares
 from resources.queries.places import queues_of
 from resources.queries.replicas import element_sites
 from taskqueues.models import Limit, QueuedJob
 from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.causes import LOST_OUTPUT
 from wms.jobs.domain.data import home_of
 from wms.jobs.domain.description import DEFAULT_JOB_TYPE
 from wms.jobs.domain.executable_warnings import SandboxFile, depends_on_files
+from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, warnings_about
 from wms.jobs.models import (
     CurrentJobCount,
@@ -74,9 +76,21 @@ class Tally:
 
 
 def in_list(jobs: JobQuerySet) -> JobQuerySet:
-    """Load the related rows that a row of a list names, and ``task_queue_id``, the id of a waiting job's task queue."""
+    """Load what a row of a list names.
+
+    These are related rows, ``task_queue_id``, that of a waiting job, and what ``has_lost_output`` returns.
+    """
     waits_in = QueuedJob.objects.filter(pk=OuterRef("pk")).values("task_queue_id")
-    return jobs.select_related("owner", "group", "vo", "site", "queue__ce").annotate(task_queue_id=Subquery(waits_in))
+    # Uses index: output_tail_by_cause
+    lost = OutputTail.objects.filter(job=OuterRef("pk"), attempt=OuterRef("reschedules"), cause=LOST_OUTPUT)
+    return jobs.select_related("owner", "group", "vo", "site", "queue__ce").annotate(
+        task_queue_id=Subquery(waits_in), has_lost_output=Q(status=JobStatus.DONE) & Q(Exists(lost))
+    )
+
+
+def has_lost_output(job: Job) -> bool:
+    """Return whether a job, loaded by ``in_list``, is Done, and a part of its output is stored nowhere."""
+    return bool(vars(job).get("has_lost_output"))  # an annotation
 
 
 def with_surroundings(jobs: JobQuerySet) -> JobQuerySet:

@@ -125,7 +125,7 @@ def failures(filters: JobFilters, *, by: User, done: JobFilters | None = None, n
         members[_Kind(job.cause, None if job.cause else reasons[job.minor_status], job.exit_code)].append(job)
     largest = sorted(members, key=lambda kind: (-len(members[kind]), _order(kind)))[:MOST_GROUPS]
     newest_of = {kind: max(job.pk for job in members[kind]) for kind in largest}
-    examples = Job.objects.prefetch_related("output_tails").in_bulk(newest_of.values())
+    examples = Job.objects.select_related("owner").prefetch_related("output_tails").in_bulk(newest_of.values())
     done_ids = ids_of_newest(done, by=by, at_most=MOST_COMPARED) if done is not None and counted else []
     facts = _facts([*counted[:MOST_COMPARED], *done_ids]) if done is not None else {}
     return Failures(
@@ -207,6 +207,12 @@ def _facts(job_ids: Sequence[int]) -> dict[int, Facts]:
 
 def last_lines_of(job: Job) -> str:
     """Return the last lines that tell why the job failed: of the stream that has its cause, else of standard error."""
-    streams = [job.std_error_tail, job.std_output_tail]
-    telling = (text for text in streams if job.cause_line and job.cause_line in text)
-    return next(telling, streams[0] or streams[1])
+    return job.std_output_tail if is_told_by_output(job) else job.std_error_tail
+
+
+def is_told_by_output(job: Job) -> bool:
+    """Return whether standard output tells why the job failed, and standard error does not."""
+    error, output = job.std_error_tail, job.std_output_tail
+    if job.cause_line and job.cause_line not in error:
+        return job.cause_line in output or not error
+    return bool(output) and not error

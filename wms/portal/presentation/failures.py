@@ -45,6 +45,8 @@ class GroupView:
     query: str
     example_id: int
     example_reason: str
+    #: Who may retry it with changes.
+    example_owner: str
     #: What the jobs have in common, in sentences.
     common: Sequence[str]
     #: Last lines of the example's output.
@@ -128,6 +130,7 @@ def _group_view(group: FailureGroup, words: Mapping[str, str], *, among: Sequenc
         query=query_of(its_words),
         example_id=group.example.pk,
         example_reason=group.example.minor_status,
+        example_owner=group.example.owner.username,
         common=[each.sentence for each in group.common],
         lines=last_lines_of(group.example),
     )

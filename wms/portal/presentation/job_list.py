@@ -8,6 +8,7 @@ from typing import Final
 
 from wms.jobs.domain.lifecycle import Action, JobStatus, sources_of
 from wms.jobs.models import Job
+from wms.jobs.queries import has_lost_output
 from wms.jobs.queries.breakdown import Breakdown, Property
 from wms.portal.presentation.columns import Cell, Column, cells_of
 from wms.portal.presentation.statuses import badge_of
@@ -75,6 +76,8 @@ class JobRow:
     name: str
     status: str
     badge: str
+    #: Done, and a part of its output is stored nowhere.
+    has_lost_output: bool
     minor_status: str
     owner: str
     group: str
@@ -90,6 +93,7 @@ class ChosenRow:
     id: int
     name: str
     status: str
+    has_lost_output: bool
     cells: Sequence[Cell]
     #: The actions that its status allows, with blanks between them.
     allows: str
@@ -147,6 +151,7 @@ def row_of(job: Job) -> JobRow:
         name=job.job_name,
         status=job.status,
         badge=badge_of(job.status),
+        has_lost_output=has_lost_output(job),
         minor_status=job.minor_status,
         owner=job.owner.username,
         group=job.group.name,
@@ -162,6 +167,7 @@ def listed_job_of(job: Job, columns: Sequence[Column]) -> ChosenRow:
         id=job.pk,
         name=job.job_name,
         status=job.status,
+        has_lost_output=has_lost_output(job),
         cells=cells_of(job, columns),
         allows=" ".join(action for action, sources in POSSIBLE_FROM.items() if job.status in sources),
     )

@@ -8,6 +8,7 @@ from typing import Final
 
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.jobs.queries import has_lost_output
 from wms.kernel.time_texts import duration
 from wms.portal.presentation.job_tabs import Tab
 
@@ -66,7 +67,10 @@ def _rescheduled(job: Job, _why: str, _now: datetime) -> Sentence:
 
 
 def _done(job: Job, _why: str, _now: datetime) -> Sentence:
-    return Sentence(text=f"Done{_place(job)}{_after(job)}", event="ended", at=job.ended_at)
+    text = f"Done{_place(job)}{_after(job)}"
+    if has_lost_output(job):
+        text = f"{text}, but a part of its output is lost{_reason(job)}"
+    return Sentence(text=text, event="ended", at=job.ended_at)
 
 
 def _failed(job: Job, _why: str, _now: datetime) -> Sentence:

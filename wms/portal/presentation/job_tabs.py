@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.jobs.queries.failures import is_told_by_output
 
 
 class Tab(StrEnum):
@@ -40,13 +42,13 @@ class TabLink:
     is_chosen: bool
 
 
-def tab_named(name: str, *, status: str) -> Tab:
-    """Return the tab of this name, or else the one that matters most for a job in this status."""
+def tab_named(name: str, *, job: Job) -> Tab:
+    """Return the tab of this name, or else the one that matters most; of a failed job the stream that tells why."""
     if name in set(Tab):
         return Tab(name)
-    if status in _NOT_STARTED:
+    if job.status in _NOT_STARTED:
         return Tab.WHY
-    return Tab.ERRORS if status == JobStatus.FAILED else Tab.OUTPUT
+    return Tab.ERRORS if job.status == JobStatus.FAILED and not is_told_by_output(job) else Tab.OUTPUT
 
 
 def tab_links(chosen: Tab) -> Sequence[TabLink]:

@@ -68,8 +68,10 @@ def figure_rows(rows: Sequence[Sequence[str]]) -> SafeString:
 
 @register.simple_tag
 @cache
-def status(name: str) -> SafeString:
-    """Return the badge of a job's status: an icon and the status as text."""
+def status(name: str, has_lost_output: bool = False) -> SafeString:  # noqa: FBT001, FBT002 - from templates
+    """Return the badge of a job's status: an icon and the status as text; with lost output, Done is not green."""
+    if has_lost_output:
+        return format_html('<span class="badge held">{}{}, output lost</span>', icon("triangle-alert"), name)
     return format_html('<span class="badge {}">{}{}</span>', badge_of(name), icon(icon_of(name)), name)
 
 

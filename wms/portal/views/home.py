@@ -31,6 +31,7 @@ from wms.portal.presentation.failures import failures_view
 from wms.portal.presentation.home import held_rows, portion_texts, share_rows, strip_of, vo_view
 from wms.portal.presentation.sites import SiteRow, site_row
 from wms.portal.presentation.submission import row_of
+from wms.portal.views.lost_output import lost_output
 
 #: Submissions on the page.
 NEWEST: Final = 10
@@ -110,6 +111,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "failures": None if grouped is None else failures_view(grouped, words={}),
         "failed_beyond": 0 if grouped is None else max(0, failed - grouped.jobs),
         "unmatched": unmatched,
+        "lost_output": lost_output({"owner": user.username}, by=user) if jobs.get(JobStatus.DONE) else None,
         "held": [] if held is None else held_rows(held.values_list("minor_status", flat=True)),
         "held_beyond": max(0, holds - MOST_HELD),
         "shares": share_rows(groups, _portions_in(frozenset(group.vo_id for group in groups))),

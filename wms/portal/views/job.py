@@ -1,12 +1,13 @@
 """The page of one job, and the files that it links to."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
 from django.contrib.auth.decorators import login_required
+from django.db.models import prefetch_related_objects
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
@@ -93,7 +94,7 @@ def revision_of_job(request: HttpRequest, pk: int) -> Sequence[object]:
     if row.status in _WAITS:
         return (*row, *revision_of_waiting(user), period)
     of_pilot: Sequence[object] = ()
-    if row.pilot_id is not None and tab_named(request.GET.get("tab", ""), status=row.status) is Tab.PILOT:
+    if row.pilot_id is not None and request.GET.get("tab") == Tab.PILOT:
         of_pilot = PilotLog.objects.filter(pk=row.pilot_id).values_list("received", "changed_at").first() or ()
     return (*row, *of_pilot, period)
 
@@ -110,17 +111,22 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one job with one of its tabs; 404 if the user may not see it."""
     user, now = signed_in(request), current_time()
     job = get_object_or_404(queries.with_retries(queries.in_list(Job.objects.visible_to(user))), pk=pk)
-    tab = tab_named(request.GET.get("tab", ""), status=job.status)
+    if job.status == JobStatus.FAILED:
+        prefetch_related_objects([job], "output_tails")
+    tab = tab_named(request.GET.get("tab", ""), job=job)
     task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
     why = why_of(request, job, task_queue_id=task_queue_id)
     # Uses index: jobs_jobhistory_pkey
     history = list(queries.history(job).reverse()[:MOST_CHANGES])[::-1]
     pilot = pilot_fact(pilot_of_job(job.pilot_id, actor=user))
+    sentence = sentence_of(job, why=why.text.summary if why and tab is not Tab.WHY else "", now=now)
+    if sentence.see is Tab.ERRORS:
+        sentence = replace(sentence, see=tab_named("", job=job))
     view = job_view(
         job,
         task_queue_id=task_queue_id,
         pilot=pilot,
-        sentence=sentence_of(job, why=why.text.summary if why and tab is not Tab.WHY else "", now=now),
+        sentence=sentence,
         timeline=timeline_of(job, history=history, leases=leases_of_job(job), now=now),
         removed_after_days=removed_of(job.vo_id) if job.ended_at else {},
         tab=tab,

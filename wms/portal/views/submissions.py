@@ -25,6 +25,7 @@ from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.pages import page_of, show, signed_in
 from wms.portal.presentation.submission import RATE_WINDOW, row_of, submission_view
+from wms.portal.views.lost_output import lost_output
 
 #: Failed jobs that are grouped on the page of a submission.
 MOST_FAILED: Final = 1000
@@ -74,7 +75,8 @@ def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         removed_after_days=removed_of(counted.content.vo_id),
         now=now,
     )
-    return show(request, "portal/submission.html", {"submission": view})
+    lost = lost_output({"job_group_id": str(pk)}, by=user) if JobStatus.DONE in counted.jobs else None
+    return show(request, "portal/submission.html", {"submission": view, "lost_output": lost})
 
 
 @login_required
