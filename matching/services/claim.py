@@ -209,9 +209,9 @@ def _ask(name: str, statement: str, *parameters: object) -> list[Claimed]:
 def _claimed(row: Sequence[Any]) -> Claimed:
     *of_claim, owner_id, group_id, job_name, description, input_sandboxes = row
     if description is None:
-        return Claimed(*of_claim, "", "", {}, ())
+        return Claimed._make((*of_claim, "", "", {}, ()))
     owner, group_name = _name("accounts_user", owner_id), _name("accounts_group", group_id)
-    return Claimed(*of_claim, owner, group_name, {**description, "job_name": job_name}, input_sandboxes)
+    return Claimed._make((*of_claim, owner, group_name, {**description, "job_name": job_name}, input_sandboxes))
 
 
 #: Statements for the names, which never change, of users and groups.

@@ -376,7 +376,7 @@ def test_a_manager_of_two_vos_sees_both(mine: RowsOfVO, theirs: RowsOfVO) -> Non
 # ---- lists -----------------------------------------------------------------------------------------------------------
 
 
-def people_in(client: Client, **chosen: object) -> dict[str, str]:
+def people_in(client: Client, **chosen: int) -> dict[str, str]:
     """Return {user name: groups that the list shows}."""
     listed = client.get(changelist(User), chosen).context["cl"]
     return {user.username: listed.model_admin.group_names(user) for user in listed.result_list}

@@ -260,10 +260,10 @@ class Delivery:
         where = self._deliver_rest(files, packed, conclusion, give_up_at=give_up_at)
         named = packing.troubles(missing, packed.left_out, where, room=_ROOM - len("; ") - len(self._renamed()))
         try:
-            reference = self._store(archive, give_up_at=give_up_at, reason=reason)
+            whole = self._store(archive, give_up_at=give_up_at, reason=reason)
             # What is elsewhere is whole there but for what no archive can have.
             is_lost = len(packed.left_out) > (len(packed.too_large) if self._elsewhere else 0)
-            return StoredOutput(reference, named or None, is_lost=is_lost)
+            return StoredOutput(whole, named or None, is_lost=is_lost)
         except RefusedError as error:
             log.event("output.refused", job=job.id, error=error)
             reference, trouble = self._store_ends(error, files, conclusion, give_up_at=give_up_at)
