@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from time import perf_counter
 
 from django.db.models import F
@@ -15,6 +16,7 @@ from tests.benchmarks.machine import cpu_measured
 from tests.benchmarks.measuring import Report
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.watching import Watch
 from tests.benchmarks.workloads.leasing import hold
 from tests.benchmarks.workloads.loading import load, loaded_sizes
 from wms.kernel.db import database_now
@@ -39,7 +41,6 @@ def run(ready: Surroundings, options: Options) -> Report:
     """Match for a while, then let all leases of a site expire, and match until their jobs wait again."""
     loaded = load(options.shape(), seed=options.seed)
     hold(loaded, jobs=options.leases or LOST, at_queues=1)
-    leases = list(Match.objects.values_list("pk", flat=True))
     lost = list(Match.objects.values_list("job_id", flat=True))
     pilots, processes = options.pilots or PILOTS, options.processes or PROCESSES
     sizes = {"running jobs lost": len(lost), "matches a second": round(options.rate), "web processes": processes}
@@ -55,12 +56,18 @@ def run(ready: Surroundings, options: Options) -> Report:
         client.run(until_s=perf_counter() + options.seconds)
         before = report.add("POST /api/v1/matches/ before", asking.latencies_s)
         asking.begin()
-        _lose(lost)
-        begun_s, ages_s = perf_counter(), [0.0]
-        with cpu_measured(parts_of(ready, web)) as use:
-            while Match.objects.filter(pk__in=leases, ended_at=None).exists():
+        begun_s, ages_s, expired = perf_counter(), [0.0], database_now() - timedelta(minutes=30)
+
+        def is_over() -> bool:
+            ages_s.append(_age_of_directors_s())
+            return not Match.objects.filter(expires_at__lt=expired, ended_at=None).exists()
+
+        with (
+            cpu_measured(parts_of(ready, web)) as use,
+            Watch(partial(_lose, lost), is_over, every_s=LOOK_EVERY_S) as watch,
+        ):
+            while watch.goes_on:
                 client.run(until_s=perf_counter() + LOOK_EVERY_S)
-                ages_s.append(_age_of_directors_s())
         report.add("from the end of all leases until all jobs wait", [perf_counter() - begun_s])
         client.close()
     meanwhile = report.add("POST /api/v1/matches/ meanwhile", asking.latencies_s)

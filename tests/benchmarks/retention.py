@@ -12,6 +12,7 @@ from tests.benchmarks.mass_loss import SteadyAsking
 from tests.benchmarks.measuring import Report
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.watching import Watch
 from tests.benchmarks.workloads.loading import load, loaded_sizes
 from tests.factories import make_user
 from wms.accounts.models import VO
@@ -84,13 +85,13 @@ def run(ready: Surroundings, options: Options) -> Report:
         client.run(until_s=perf_counter() + options.seconds)
         before = report.add("POST /api/v1/matches/ before", asking.latencies_s)
         asking.begin()
-        operator = make_user(operator=True)
-        for vo in VO.objects.all():
-            removal_permits.look(vo, now=database_now())
-            removal_permits.permit(vo, by=operator, now=database_now())
         begun_s = perf_counter()
-        with cpu_measured(parts_of(ready, web)) as use:
-            while ended.filter(pk__lte=last_id).exists():
+
+        def is_over() -> bool:
+            return not ended.filter(pk__lte=last_id).exists()
+
+        with cpu_measured(parts_of(ready, web)) as use, Watch(_permit, is_over, every_s=LOOK_EVERY_S) as watch:
+            while watch.goes_on:
                 client.run(until_s=perf_counter() + LOOK_EVERY_S)
         report.add("from the permission until no ended job is left", [perf_counter() - begun_s])
         client.close()
@@ -101,6 +102,13 @@ def run(ready: Surroundings, options: Options) -> Report:
     report.facts["bytes of the tables afterwards, before = 1"] = _bytes_in_use() / before_bytes
     report.facts |= use.facts()
     return report
+
+
+def _permit() -> None:
+    operator = make_user(operator=True)
+    for vo in VO.objects.all():
+        removal_permits.look(vo, now=database_now())
+        removal_permits.permit(vo, by=operator, now=database_now())
 
 
 def _fill(*, jobs: int) -> None:
