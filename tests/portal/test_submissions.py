@@ -145,17 +145,20 @@ def test_of_many_sites_those_with_most_jobs_are_shown_and_the_others_folded(
     assert "<summary>1 more site</summary>" in portal.get(address_of(submission)).content.decode()
 
 
-def test_the_page_shows_rate_and_time_left_from_the_last_hour(portal: Client, submission: Submission) -> None:
+def test_the_page_shows_the_time_left_by_the_payloads_of_the_last_hour(portal: Client, submission: Submission) -> None:
     now = timezone.now()
+    # How long they have waited does not matter.
     Submission.objects.update(submitted_at=now - timedelta(days=1))
-    jobs = [make_job(submission=submission, status=JobStatus.DONE) for _ in range(4)]
-    make_job(submission=submission)
-    Job.objects.filter(pk__in=[job.pk for job in jobs]).update(ended_at=now - timedelta(hours=2))
-    assert "How long the remaining 1 take is not known yet." in portal.get(address_of(submission)).content.decode()
-    Job.objects.filter(pk__in=[job.pk for job in jobs[:2]]).update(ended_at=now - timedelta(minutes=5))
+    ended = [make_job(submission=submission, status=JobStatus.DONE).pk for _ in range(6)]
+    for status in (JobStatus.RUNNING, JobStatus.WAITING, JobStatus.WAITING):
+        make_job(submission=submission, status=status)
+    assert "No estimate yet of the time that the other 3 take." in portal.get(address_of(submission)).content.decode()
+    Job.objects.filter(pk__in=ended).update(started_at=now - timedelta(minutes=25), ended_at=now - timedelta(minutes=5))
+    Job.objects.filter(status=JobStatus.RUNNING).update(started_at=now - timedelta(minutes=5))
     page = portal.get(address_of(submission)).content.decode()
-    assert "<b>2 an hour</b>: 2 jobs ended in the last hour." in page
-    assert "At this rate the remaining 1 take about <b>30 min</b>." in page
+    assert "<b>6</b> jobs ended in the last hour." in page
+    # Fifteen minutes of the one that runs, then two of twenty, one after another: 55.
+    assert "The other 3 take <b>35 min to 1 h 40 min</b>." in page
 
 
 def test_failures_are_grouped_with_links_to_them(portal: Client, submission: Submission) -> None:

@@ -13,6 +13,16 @@ def to_the_second(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S %Z}"
 
 
+def between(least_s: float, most_s: float) -> str:
+    """Return a range of durations in words, rounded as estimates are, such as ``20 min to 1 h 10 min``."""
+    return f"{duration(_rounded(least_s))} to {duration(_rounded(most_s))}"
+
+
+def _rounded(seconds: float) -> float:
+    unit_s = 10 if seconds < 60 else 60 if seconds < 3600 else 600
+    return max(unit_s, round(seconds / unit_s) * unit_s)
+
+
 def duration(seconds: float) -> str:
     """Return a duration with its two largest units, such as ``2 h 05 min``; the smaller one is left out if it is 0.
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.time_left import Progress
 from wms.jobs.models import NameRest, SubmissionContent
 from wms.portal.presentation.statuses import Segment
 from wms.portal.presentation.submission import ACTIONS, number_in, rate_of, segments_of, title_of
@@ -27,33 +28,32 @@ def test_a_bar_has_every_status_but_deleted() -> None:
     assert sum(segment.count for segment in segments_of(dict.fromkeys(JobStatus, 1))) == len(JobStatus) - 1
 
 
+def progress_of(*, waiting: int = 60, running: int = 10, ended: int = 30) -> Progress:
+    """Return that of payloads which take ten minutes each and are half over."""
+    return Progress(waiting, running, 300.0 * running, 300.0, ended, 600.0, 0.0)
+
+
 @pytest.mark.parametrize(
-    ("jobs", "ended", "age", "per_hour", "left_s"),
+    ("jobs", "progress", "left"),
     [
-        ({"Done": 30, "Waiting": 60}, 30, 5 * HOUR, 30, 7200),
-        # A young submission has had less than an hour.
-        ({"Done": 30, "Waiting": 60}, 30, 10 * MINUTE, 180, 1200),
+        # Seventy minutes in all, whatever the time since the submission.
+        ({"Done": 30, "Waiting": 60, "Running": 10}, progress_of(), "45 min to 2 h"),
         # Nothing is known of what has just begun, or stands still.
-        ({"Running": 5}, 0, MINUTE, None, None),
-        ({"Done": 3, "Waiting": 5}, 0, 5 * HOUR, None, None),
+        ({"Running": 5}, progress_of(waiting=0, running=5, ended=0), ""),
+        ({"Done": 3, "Waiting": 5}, progress_of(waiting=5, running=0, ended=3), ""),
         # Held jobs do not go on, and ended ones are over.
-        ({"Done": 3, "Killed": 2, "Held": 5}, 3, 5 * HOUR, 3, None),
-        # All in the first seconds.
-        ({"Done": 2, "Waiting": 2}, 2, timedelta(0), 120, 60),
+        ({"Done": 3, "Killed": 2, "Held": 5}, progress_of(waiting=0, running=0, ended=3), ""),
     ],
 )
-def test_the_time_left_follows_from_the_ends_of_the_last_hour(
-    jobs: dict[str, int], ended: int, age: timedelta, per_hour: int | None, left_s: float | None
-) -> None:
-    rate = rate_of(jobs, ended=ended, age=age)
-    assert (rate.per_hour, rate.left_s) == (per_hour, left_s)
+def test_the_time_left_is_a_range_from_what_has_run(jobs: dict[str, int], progress: Progress, left: str) -> None:
+    assert rate_of(jobs, ended=30, age=5 * HOUR, progress=progress).left == left
 
 
 @pytest.mark.parametrize(
     ("age", "window"), [(5 * HOUR, "hour"), (10 * MINUTE, "10 minutes"), (timedelta(0), "1 minute")]
 )
 def test_the_time_of_a_rate_is_the_last_hour_or_the_age(age: timedelta, window: str) -> None:
-    assert rate_of({"Done": 1}, ended=1, age=age).window == window
+    assert rate_of({"Done": 1}, ended=1, age=age, progress=progress_of()).window == window
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ..errors import WrongUsageError
 from ..terminal.console import Note, Part, Verbatim
 from ..terminal.progress import bar_of
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
-from ..terminal.text import plain
+from ..terminal.text import duration, plain
 from ..wire.protocol import API_V1
 from .arguments import add_filters, filters_in, of_owner
 from .command import Command, CommandOutput, CommandSession
@@ -86,12 +86,13 @@ def _submissions(options: Namespace, session: CommandSession) -> CommandOutput:
 
 def _one(submission: str, session: CommandSession) -> CommandOutput:
     answer = session.server.get(f"{API_V1}submissions/{submission}/", expects="jobs")
-    console = session.console
+    console, left = session.console, answer.get("time_left_s")
     facts = Facts(
         [
             *((name, answer[name]) for name in _FACTS),
             ("jobs", f"{answer['first_job_id']}-{answer['last_job_id']}"),
             ("outputs", answer["outputs"]),
+            *([("time left", f"{duration(left['least'])} to {duration(left['most'])}")] if left else []),
         ]
     )
     rows = [[place["site"] or "", place["status"], place["jobs"]] for place in answer["places"]]

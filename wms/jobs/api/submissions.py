@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from wms.accounts.api.permissions import IsUser, user_of
+from wms.jobs.domain.time_left import time_left
 from wms.jobs.models import NameRest, SubmissionContent
 from wms.jobs.queries import submissions
 from wms.jobs.queries.submissions import CountedSubmission, PlaceCount
@@ -68,11 +69,22 @@ class PlaceCountOut(serializers.Serializer[object]):
         return place.site or None
 
 
+class TimeRangeOut(serializers.Serializer[object]):
+    """A time that is between two, in eight of ten cases."""
+
+    least = serializers.IntegerField(source="least_s", help_text="In seconds.")
+    most = serializers.IntegerField(source="most_s", help_text="In seconds, at most three times the other.")
+
+
 class SubmissionDetailOut(SubmissionRowOut):
     """One submission with the places of its jobs."""
 
     places = PlaceCountOut(many=True, help_text="Numbers of its jobs by site and status, without Deleted ones.")
     outputs = serializers.IntegerField(help_text="Number of its jobs whose output can be downloaded.")
+    time_left_s = TimeRangeOut(
+        allow_null=True,
+        help_text="Time until all have ended that are not held; null: none runs, or too few have ended in the last hour.",
+    )
     warnings = serializers.ListField(
         child=serializers.CharField(), help_text="Warnings with which it was answered, if it had a request_id."
     )
@@ -119,11 +131,13 @@ class SubmissionView(APIView):
         counted = submissions.visible_submission(pk, by=user_of(request))
         if counted is None:
             raise NoSubmissionError(f"There is no submission {pk}, or you may not see it.")
-        jobs = submissions.jobs_of(pk, since=current_time())
+        jobs = submissions.jobs_of(pk, now=current_time())
+        left = time_left(jobs.progress)
         answer: dict[str, object] = {
             **SubmissionRowOut(counted).data,
             "places": PlaceCountOut(jobs.places, many=True).data,
             "outputs": jobs.outputs,
+            "time_left_s": left and TimeRangeOut(left).data,
             "warnings": list(submissions.warnings_of(pk)),
         }
         return Response(answer)

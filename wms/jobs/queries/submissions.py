@@ -3,18 +3,26 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, F, FloatField, Min, Q, Sum, Value
+from django.db.models.expressions import CombinedExpression
 from django.db.models.fields.json import KeyTransform
+from django.db.models.functions import Cast, Extract
 
 from wms.accounts.models import User
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
+from wms.jobs.domain.time_left import Progress
 from wms.jobs.models import CurrentSubmissionJobCount, Job, SubmissionContent
 
+#: Time in which ends are counted.
+RECENTLY: Final = timedelta(hours=1)
 #: Statuses of payloads that have ended by themselves: the ends by which a rate is measured.
 _ENDED = (JobStatus.DONE, JobStatus.FAILED)
+#: Of jobs that start without being asked to.
+_TO_START = frozenset(JobStatus) - FINAL - LEASED - {JobStatus.HELD}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +49,11 @@ class JobsOfSubmission:
     """Properties of the jobs of a submission; Deleted ones are left out."""
 
     places: Sequence[PlaceCount]
-    #: Payloads that have ended since a time.
+    #: Payloads that have ended RECENTLY.
     recently_ended: int
     #: Jobs whose output can be downloaded.
     outputs: int
+    progress: Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,30 +111,76 @@ def warnings_of(submission_id: UUID) -> Sequence[str]:
     return [str(warning) for warning in warnings or ()]
 
 
-def jobs_of(submission_id: UUID, *, since: datetime) -> JobsOfSubmission:
+def jobs_of(submission_id: UUID, *, now: datetime) -> JobsOfSubmission:
     """Return what the jobs of a submission tell; a submission has at most ten thousand.
 
     Args:
         submission_id: of the jobs.
-        since: begin of the time in which ends are counted.
+        now: the present time.
     """
+    since = now - RECENTLY
     # Uses index: job_of_submission
     jobs = Job.objects.filter(submission=submission_id).exclude(status=JobStatus.DELETED)
+    ended = Q(ended_at__gt=since, started_at__isnull=False, status__in=_ENDED)
+    running = Q(started_at__isnull=False, status__in=LEASED)
+    run_s, elapsed_s = _seconds(F("ended_at") - F("started_at")), _seconds(Value(now) - F("started_at"))
     rows = (
         jobs.values_list("site__name", "status")
         .annotate(
             jobs=Count("pk"),
-            ended=Count("pk", filter=Q(ended_at__gt=since, status__in=_ENDED)),
             outputs=Count("output_sandbox"),
+            recently_ended=Count("pk", filter=Q(ended_at__gt=since, status__in=_ENDED)),
+            ended=Count("pk", filter=ended),
+            run_s=Sum(run_s, filter=ended, default=0.0),
+            squares=Sum(run_s * run_s, filter=ended, default=0.0),
+            elapsed_s=Sum(elapsed_s, filter=running, default=0.0),
+            least_elapsed_s=Min(elapsed_s, filter=running),
         )
         .order_by("site__name", "status")
     )
-    places, recently_ended, outputs = [], 0, 0
-    for site, status, number, ended, with_output in rows:
-        places.append(PlaceCount(site=site or "", status=status, jobs=number))
-        recently_ended += ended
-        outputs += with_output
-    return JobsOfSubmission(places=places, recently_ended=recently_ended, outputs=outputs)
+    found = [_JobsAt._make(row) for row in rows]
+    return JobsOfSubmission(
+        places=[PlaceCount(site=each.site or "", status=each.status, jobs=each.jobs) for each in found],
+        recently_ended=sum(each.recently_ended for each in found),
+        outputs=sum(each.outputs for each in found),
+        progress=_progress(found),
+    )
+
+
+class _JobsAt(NamedTuple):
+    """The jobs of a submission in one status, whose last match was at one site."""
+
+    site: str | None
+    status: str
+    jobs: int
+    outputs: int
+    recently_ended: int
+    #: Payloads that have ended since then, the sum of their run times, and of the squares of these.
+    ended: int
+    run_s: float
+    squares: float
+    #: Of those that run.
+    elapsed_s: float
+    least_elapsed_s: float | None
+
+
+def _seconds(duration: CombinedExpression) -> Cast:
+    return Cast(Extract(duration, "epoch"), FloatField())
+
+
+def _progress(found: Sequence[_JobsAt]) -> Progress:
+    ended = sum(each.ended for each in found)
+    mean_s = sum(each.run_s for each in found) / max(1, ended)
+    variance = sum(each.squares for each in found) / max(1, ended) - mean_s**2
+    return Progress(
+        waiting=sum(each.jobs for each in found if each.status in _TO_START),
+        running=sum(each.jobs for each in found if each.status in LEASED),
+        elapsed_s=sum(each.elapsed_s for each in found),
+        least_elapsed_s=min((each.least_elapsed_s for each in found if each.least_elapsed_s is not None), default=0.0),
+        ended=ended,
+        mean_s=mean_s,
+        deviation_s=max(0.0, variance) ** 0.5,
+    )
 
 
 def outputs_of(submission_id: UUID, *, by: User) -> list[JobOutput]:

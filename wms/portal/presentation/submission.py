@@ -10,10 +10,12 @@ from typing import Final
 from django.urls import reverse
 
 from wms.jobs.domain.lifecycle import FINAL, Action, JobStatus, sources_of
+from wms.jobs.domain.time_left import Progress, time_left
 from wms.jobs.models import NameRest, SubmissionContent
 from wms.jobs.queries.failures import Failures
-from wms.jobs.queries.submissions import CountedSubmission, JobsOfSubmission, PlaceCount
+from wms.jobs.queries.submissions import RECENTLY, CountedSubmission, JobsOfSubmission, PlaceCount
 from wms.kernel.names import counted
+from wms.kernel.time_texts import between
 from wms.portal.presentation.failures import FailuresView, failures_view
 from wms.portal.presentation.job_list import FINAL_ACTIONS
 from wms.portal.presentation.statuses import Fact, Segment, badge_of, icon_of
@@ -32,8 +34,6 @@ _SEGMENT_LABELS: Final[Mapping[str, str]] = MappingProxyType(
 )
 #: Statuses of jobs that go on by themselves.
 _GOING_ON: Final = frozenset(JobStatus) - FINAL - {JobStatus.HELD}
-#: Time in which ends are counted for the rate.
-RATE_WINDOW: Final = timedelta(hours=1)
 _LEAST_WINDOW_S: Final = 60.0
 #: Sites that are shown at once; the others are folded.
 MOST_PLACES: Final = 12
@@ -67,17 +67,15 @@ class StatusChip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRate:
-    """The rate at which jobs end, and the time left."""
+    """How many jobs have ended of late, and the time left."""
 
     ended: int
     #: Time in which these ended, such as "hour" or "12 minutes".
     window: str
-    #: Ends in an hour; None: none ended.
-    per_hour: int | None
     #: Jobs that are yet to end; held ones do not count.
     remaining: int
-    #: None: unknown, or nothing remains.
-    left_s: float | None
+    #: In words, such as "20 min to 45 min"; empty: it cannot be said.
+    left: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +184,7 @@ def submission_view(
 
     Args:
         submission: the submission.
-        jobs: what its jobs tell; ends are counted since ``now - RATE_WINDOW``.
+        jobs: what its jobs tell; ends are counted since ``now - RECENTLY``.
         failures: its failed jobs; None: there are none.
         warnings: with which it was answered.
         removed_after_days: {final status: age at which jobs of its VO are removed}.
@@ -198,7 +196,12 @@ def submission_view(
         row=row_of(submission),
         facts=[*_facts(content), *_keeping(removed_after_days)],
         chips=[_chip(content, status, submission.jobs[status]) for status in JobStatus if status in submission.jobs],
-        rate=rate_of(submission.jobs, ended=jobs.recently_ended, age=now - content.submission.submitted_at),
+        rate=rate_of(
+            submission.jobs,
+            ended=jobs.recently_ended,
+            age=now - content.submission.submitted_at,
+            progress=jobs.progress,
+        ),
         places=places[:MOST_PLACES],
         further_places=places[MOST_PLACES:],
         failures=None if failures is None else failures_view(failures, words=_words(content)),
@@ -243,22 +246,22 @@ def segments_of(jobs: Mapping[str, int]) -> list[Segment]:
     ]
 
 
-def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta) -> EndRate:
-    """Return the rate of a submission.
+def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta, progress: Progress) -> EndRate:
+    """Return how many jobs of a submission have ended of late, and the time left.
 
     Args:
         jobs: numbers by status.
-        ended: payloads that have ended within RATE_WINDOW.
-        age: of the submission; younger than RATE_WINDOW, it is the time in which they ended.
+        ended: payloads that have ended within RECENTLY.
+        age: of the submission; younger than RECENTLY, it is the time in which they ended.
+        progress: of its payloads.
     """
-    window_s = max(_LEAST_WINDOW_S, min(age, RATE_WINDOW).total_seconds())
-    remaining = number_in(jobs, _GOING_ON)
+    window_s = max(_LEAST_WINDOW_S, min(age, RECENTLY).total_seconds())
+    remaining, left = number_in(jobs, _GOING_ON), time_left(progress)
     return EndRate(
         ended=ended,
-        window="hour" if window_s == RATE_WINDOW.total_seconds() else counted(round(window_s / 60), "minute"),
-        per_hour=round(3600 * ended / window_s) if ended else None,
+        window="hour" if window_s == RECENTLY.total_seconds() else counted(round(window_s / 60), "minute"),
         remaining=remaining,
-        left_s=remaining * window_s / ended if ended and remaining else None,
+        left=between(*left) if left and remaining else "",
     )
 
 

@@ -24,7 +24,7 @@ from wms.kernel.clock import current_time
 from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.pages import page_of, show, signed_in
-from wms.portal.presentation.submission import RATE_WINDOW, row_of, submission_view
+from wms.portal.presentation.submission import row_of, submission_view
 from wms.portal.views.lost_output import lost_output
 
 #: Failed jobs that are grouped on the page of a submission.
@@ -69,7 +69,7 @@ def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     )
     view = submission_view(
         counted,
-        jobs=submissions.jobs_of(pk, since=now - RATE_WINDOW),
+        jobs=submissions.jobs_of(pk, now=now),
         failures=failures(failed, by=user, done=done, newest=MOST_FAILED) if JobStatus.FAILED in counted.jobs else None,
         warnings=submissions.warnings_of(pk),
         removed_after_days=removed_of(counted.content.vo_id),
