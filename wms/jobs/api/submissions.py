@@ -83,7 +83,7 @@ class SubmissionDetailOut(SubmissionRowOut):
     outputs = serializers.IntegerField(help_text="Number of its jobs whose output can be downloaded.")
     time_left_s = TimeRangeOut(
         allow_null=True,
-        help_text="Time until all have ended that are not held; null: none runs, or too few have ended in the last hour.",
+        help_text="Time until all have ended but those held; null: none runs, or too few have ended in the last hour.",
     )
     warnings = serializers.ListField(
         child=serializers.CharField(), help_text="Warnings with which it was answered, if it had a request_id."
