@@ -8,14 +8,14 @@ from statistics import fmean, stdev
 
 import pytest
 
-from wms.jobs.domain.time_left import LEAST_ENDED, Progress, TimeRange, time_left
+from wms.jobs.domain.time_left import LEAST_ENDED, PayloadProgress, TimeRange, time_left
 
 _HOUR_S = 3600.0
 #: Seconds a payload runs.
 Runs = Callable[[Random], float]
 
 
-def states(*, jobs: int, slots: int, runs: Runs, chance: Random) -> Iterator[tuple[float, Progress]]:
+def states(*, jobs: int, slots: int, runs: Runs, chance: Random) -> Iterator[tuple[float, PayloadProgress]]:
     """Yield the time and the progress of a submission after every start or end, and at last its end."""
     now_s, waiting, running, ended = 0.0, jobs, list[tuple[float, float]](), list[tuple[float, float]]()
     while waiting or running:
@@ -28,7 +28,7 @@ def states(*, jobs: int, slots: int, runs: Runs, chance: Random) -> Iterator[tup
         times_s = [end_s - started_s for end_s, started_s in ended if end_s > seen_at_s - _HOUR_S]
         yield (
             seen_at_s,
-            Progress(
+            PayloadProgress(
                 waiting=waiting,
                 running=len(running),
                 elapsed_s=sum(elapsed_s),
@@ -40,7 +40,7 @@ def states(*, jobs: int, slots: int, runs: Runs, chance: Random) -> Iterator[tup
         )
         now_s = running[0][0]
         ended.append(heapq.heappop(running))
-    yield now_s, Progress(0, 0, 0.0, 0.0, 0, 0.0, 0.0)
+    yield now_s, PayloadProgress(0, 0, 0.0, 0.0, 0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,16 @@ def test_eight_of_ten_predictions_hold_and_no_range_is_wider_than_three(jobs: in
 
 
 def test_nothing_is_said_while_few_have_ended_or_none_runs() -> None:
-    known = Progress(waiting=5, running=2, elapsed_s=10.0, least_elapsed_s=5.0, ended=3, mean_s=10.0, deviation_s=1.0)
+    known = PayloadProgress(
+        waiting=5, running=2, elapsed_s=10.0, least_elapsed_s=5.0, ended=3, mean_s=10.0, deviation_s=1.0
+    )
     assert time_left(known) is not None
     assert time_left(known._replace(ended=2)) is None
     assert time_left(known._replace(running=0)) is None
 
 
 def test_the_last_job_of_equal_ones_is_expected_when_its_time_is_over() -> None:
-    last = Progress(
+    last = PayloadProgress(
         waiting=0, running=1, elapsed_s=400.0, least_elapsed_s=400.0, ended=500, mean_s=600.0, deviation_s=0.0
     )
     found = time_left(last)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.domain.time_left import Progress
+from wms.jobs.domain.time_left import PayloadProgress
 from wms.jobs.models import NameRest, SubmissionContent
 from wms.portal.presentation.statuses import Segment
 from wms.portal.presentation.submission import ACTIONS, number_in, rate_of, segments_of, title_of
@@ -28,9 +28,9 @@ def test_a_bar_has_every_status_but_deleted() -> None:
     assert sum(segment.count for segment in segments_of(dict.fromkeys(JobStatus, 1))) == len(JobStatus) - 1
 
 
-def progress_of(*, waiting: int = 60, running: int = 10, ended: int = 30) -> Progress:
+def progress_of(*, waiting: int = 60, running: int = 10, ended: int = 30) -> PayloadProgress:
     """Return that of payloads which take ten minutes each and are half over."""
-    return Progress(waiting, running, 300.0 * running, 300.0, ended, 600.0, 0.0)
+    return PayloadProgress(waiting, running, 300.0 * running, 300.0, ended, 600.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def progress_of(*, waiting: int = 60, running: int = 10, ended: int = 30) -> Pro
         ({"Done": 3, "Killed": 2, "Held": 5}, progress_of(waiting=0, running=0, ended=3), ""),
     ],
 )
-def test_the_time_left_is_a_range_from_what_has_run(jobs: dict[str, int], progress: Progress, left: str) -> None:
+def test_the_time_left_is_a_range_from_what_has_run(jobs: dict[str, int], progress: PayloadProgress, left: str) -> None:
     assert rate_of(jobs, ended=30, age=5 * HOUR, progress=progress).left == left
 
 

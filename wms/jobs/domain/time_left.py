@@ -20,7 +20,7 @@ _OF_DEVIATION: Final = 0.75
 _LEAST_TAIL: Final = 0.3
 
 
-class Progress(NamedTuple):
+class PayloadProgress(NamedTuple):
     """The payloads of a submission; times in seconds."""
 
     #: Jobs that are yet to start.
@@ -42,7 +42,7 @@ class TimeRange(NamedTuple):
     most_s: float
 
 
-def time_left(progress: Progress) -> TimeRange | None:
+def time_left(progress: PayloadProgress) -> TimeRange | None:
     """Return the time until the last payload ends; None: it cannot be said, as too few have ended or none runs.
 
     As many run at a time as now. The waiting ones start one after another as those before them end; the last of those

@@ -14,7 +14,7 @@ from django.db.models.functions import Cast, Extract
 
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
-from wms.jobs.domain.time_left import Progress
+from wms.jobs.domain.time_left import PayloadProgress
 from wms.jobs.models import CurrentSubmissionJobCount, Job, SubmissionContent
 
 #: Time in which ends are counted.
@@ -53,7 +53,7 @@ class JobsOfSubmission:
     recently_ended: int
     #: Jobs whose output can be downloaded.
     outputs: int
-    progress: Progress
+    progress: PayloadProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,11 +168,11 @@ def _seconds(duration: CombinedExpression) -> Cast:
     return Cast(Extract(duration, "epoch"), FloatField())
 
 
-def _progress(found: Sequence[_JobsAt]) -> Progress:
+def _progress(found: Sequence[_JobsAt]) -> PayloadProgress:
     ended = sum(each.ended for each in found)
     mean_s = sum(each.run_s for each in found) / max(1, ended)
     variance = sum(each.squares for each in found) / max(1, ended) - mean_s**2
-    return Progress(
+    return PayloadProgress(
         waiting=sum(each.jobs for each in found if each.status in _TO_START),
         running=sum(each.jobs for each in found if each.status in LEASED),
         elapsed_s=sum(each.elapsed_s for each in found),

@@ -10,7 +10,7 @@ from typing import Final
 from django.urls import reverse
 
 from wms.jobs.domain.lifecycle import FINAL, Action, JobStatus, sources_of
-from wms.jobs.domain.time_left import Progress, time_left
+from wms.jobs.domain.time_left import PayloadProgress, time_left
 from wms.jobs.models import NameRest, SubmissionContent
 from wms.jobs.queries.failures import Failures
 from wms.jobs.queries.submissions import RECENTLY, CountedSubmission, JobsOfSubmission, PlaceCount
@@ -246,7 +246,7 @@ def segments_of(jobs: Mapping[str, int]) -> list[Segment]:
     ]
 
 
-def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta, progress: Progress) -> EndRate:
+def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta, progress: PayloadProgress) -> EndRate:
     """Return how many jobs of a submission have ended of late, and the time left.
 
     Args:
