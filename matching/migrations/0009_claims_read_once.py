@@ -14,5 +14,5 @@ class Migration(migrations.Migration):
     dependencies = [("matching", "0008_finish_stores_causes")]
     operations = [
         migrations.RunSQL(DROPS, migrations.RunSQL.noop),
-        InstallTexts("matching", digest="f87f4f6740b2a789100d2a494a6a0df7b3533746bea86669cec1779951e0b3ef"),
+        InstallTexts("matching", digest="c7ab913bb273daa1bd9a28d18eb2e372ce950746eb5f3f620f73ac4a9e3d2768"),
     ]

@@ -228,13 +228,17 @@ class _Lease:
 
     def refuse_name(self, lfn: str) -> None:
         """Refuse a name that is not one of the job's outputs."""
-        # In its own directory there is room for an output sandbox whose name is taken.
-        directories = [*([self._directory] if self.job.description["output_data"] else []), self.own_directory]
+        directories = [self._directory, self.own_directory] if self.job.description["output_data"] else []
+        if self.job.description.get("output_se"):
+            directories.append(self.own_directory)
         below = any(is_below(lfn, directory) for directory in directories)
         why = f"a name must be {problem}" if (problem := lfn_problem(lfn)) else ""
-        if not why and not (below or lfn in self._expected_names):
+        # Any job may have an output sandbox that is too large, and whose name is taken.
+        sandbox = sandbox_lfn(self.own_directory, job_id=self.job.pk)
+        is_sandbox = is_below(lfn, self.own_directory) and lfn.endswith(sandbox.rpartition("/")[2])
+        if not why and not (below or is_sandbox or lfn in self._expected_names):
             places = [f"below {directory}" for directory in dict.fromkeys(directories)]
-            why = f"its outputs are {' or '.join(places)}"
+            why = f"its outputs are {' or '.join(places or sorted(self._expected_names))}"
         if why:
             sentence = f"{shown(lfn)} is not an output of job {self.job.pk}: {why}."
             raise NotOutputOfJobError(sentence, errors={"lfn": [sentence]})

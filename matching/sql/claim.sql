@@ -544,7 +544,8 @@ BEGIN
     END IF;
     claimed.description := moved.description;
     claimed.input_sandboxes := '[]';
-    IF claimed.description -> 'input_sandbox' <> '[]' THEN
+    -- Many jobs have none, and the function reads two tables.
+    IF EXISTS (SELECT FROM jobs_inputsandbox AS given WHERE given.job_id = claimed.job_id) THEN
         SELECT * INTO claimed.input_sandboxes FROM wms_input_sandboxes(claimed.job_id);
     END IF;
     claimed.owner_id := moved.owner_id;
