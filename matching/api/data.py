@@ -59,14 +59,6 @@ class OutputPlaceOut(serializers.Serializer[object]):
     path = serializers.CharField(help_text="Logical directory of the files.")
 
 
-def _credentials() -> serializers.DictField:
-    return serializers.DictField(
-        child=serializers.CharField(),
-        help_text="Bearer tokens by storage element; only of the storage elements above that issue credentials "
-        "to pilots.",
-    )
-
-
 class LeaseDataOut(serializers.Serializer[object]):
     """The data of a job that reads or writes data."""
 
@@ -83,7 +75,11 @@ class LeaseDataOut(serializers.Serializer[object]):
         help_text="For pilot agents of version 0.1.0, which reserve no names: a directory of this lease alone. Null "
         "also if the job itself says where its output goes.",
     )
-    credentials = _credentials()
+    credentials = serializers.DictField(
+        child=serializers.CharField(),
+        help_text="Bearer tokens by storage element; only of the storage elements above that issue credentials "
+        "to pilots.",
+    )
 
 
 class _WithChecksum(StrictSerializer):
@@ -167,8 +163,9 @@ class ReservedNamesOut(serializers.Serializer[object]):
 class SandboxPlaceOut(serializers.Serializer[object]):
     """Where an output sandbox goes that is too large for the server."""
 
-    destination = OutputPlaceOut(allow_null=True, help_text="Null: no storage element serves the VO.")
-    credentials = _credentials()
+    destination = OutputPlaceOut(
+        allow_null=True, help_text="Null: no storage element that needs no further credential serves the VO."
+    )
 
 
 class LeaseOutputsView(APIView):
@@ -184,7 +181,7 @@ class LeaseOutputsView(APIView):
     )
     def get(self, request: Request, match_id: UUID) -> Response:  # noqa: ARG002
         """Return the storage element that the job names, else one of the site, else one of the VO."""
-        return Response(SandboxPlaceOut(place_for_sandbox(match_id)).data)
+        return Response(SandboxPlaceOut({"destination": place_for_sandbox(match_id)}).data)
 
     @extend_schema(
         operation_id="matches_outputs_reserve",

@@ -93,12 +93,14 @@ def elements_there(match: Match) -> Sequence[StorageElement]:
 def elements_for_sandbox(match: Match) -> Sequence[StorageElement]:
     """Return the storage elements that may get an output sandbox too large for the server, the best first.
 
-    The one that the job names; else those at the pilot's site; else any that serve the VO.
+    The one that the job names; else those at the pilot's site; else any that serve the VO. Of those that the job does
+    not name only such as need no credential: the lease has none for the others, and a payload could ask for it.
     """
     serving = StorageElement.objects.serving(match.job.vo_id).order_by("name")
     if named := match.job.description.get("output_se"):
         return list(serving.filter(name=named))
-    return elements_there(match) or list(serving)
+    there = [element for element in elements_there(match) if not element.credential_encrypted]
+    return there or list(serving.filter(credential_encrypted=b""))
 
 
 def _may_store(description: Mapping[str, object]) -> bool:

@@ -6,7 +6,7 @@ description asks for ``overwrite`` and whose owner wrote the file.
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
@@ -21,9 +21,9 @@ from matching.models import Match
 from matching.services import leases
 from matching.services.data import (
     OutputPlace,
-    credentials_of_lease,
     directory_of,
     elements_for_sandbox,
+    elements_there,
     logical_names,
     others_names,
 )
@@ -85,16 +85,6 @@ class OutputFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxPlace:
-    """Where an output sandbox that is too large for the server is stored."""
-
-    #: None: no storage element serves the VO.
-    destination: OutputPlace | None
-    #: {storage element: token}, if an operator gives its credential to pilots.
-    credentials: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedName:
     """The name under which an output file is to be stored."""
 
@@ -113,8 +103,8 @@ class ReservedName:
     leftovers: Sequence[str]
 
 
-def place_for_sandbox(match_id: UUID) -> SandboxPlace:
-    """Return where the output sandbox of a leased job goes if it is too large for the server.
+def place_for_sandbox(match_id: UUID) -> OutputPlace | None:
+    """Return where the output sandbox of a leased job goes if it is too large for the server; None: nowhere.
 
     Raises:
         LeaseEndedError, PilotRevokedError: see ``leases.open_job``.
@@ -125,11 +115,8 @@ def place_for_sandbox(match_id: UUID) -> SandboxPlace:
     )
     element = next(iter(elements_for_sandbox(match)), None)
     if element is None:
-        return SandboxPlace(destination=None, credentials={})
-    return SandboxPlace(
-        destination=OutputPlace(storage_element=element.name, url=element.url, path=directory_of(match.job)),
-        credentials=credentials_of_lease([element.name], vo_id=match.job.vo_id),
-    )
+        return None
+    return OutputPlace(storage_element=element.name, url=element.url, path=directory_of(match.job))
 
 
 def reserve_names(match_id: UUID, files: Sequence[OutputFile], *, storage_element: str) -> Sequence[ReservedName]:
@@ -224,7 +211,7 @@ class _Lease:
 
     @cached_property
     def _elements(self) -> Sequence[StorageElement]:
-        return elements_for_sandbox(self.match)
+        return [*elements_there(self.match), *elements_for_sandbox(self.match)]
 
     def refuse_name(self, lfn: str) -> None:
         """Refuse a name that is not one of the job's outputs."""

@@ -272,7 +272,7 @@ class ScriptedServer(LoopbackServer):
 
     def _on_files(self, lease: Lease, parts: list[str], seen: Seen) -> tuple[int, object]:
         if parts[0] == "outputs" and seen.method == "GET":
-            return 200, {"destination": self.sandbox_place, "credentials": {}}
+            return 200, {"destination": self.sandbox_place}
         if parts[0] == "outputs":
             return 200, {"files": [self._reserved(lease, file) for file in seen.body["files"]]}
         return self._sandbox(lease, parts[1:], seen) if parts[0] == "sandboxes" else _replica(lease, seen)

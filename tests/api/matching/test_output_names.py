@@ -502,4 +502,12 @@ def test_an_output_sandbox_goes_to_the_element_named_else_of_the_site_else_of_th
 
 def test_without_an_element_of_the_vo_an_output_sandbox_goes_nowhere(lease: Any, near: StorageElement) -> None:
     near.vos.clear()
-    assert lease(output_data=[]).place().json() == {"destination": None, "credentials": {}}
+    assert lease(output_data=[]).place().json() == {"destination": None}
+
+
+def test_no_credential_is_told_and_no_element_is_chosen_that_needs_one(sample: SampleData, lease: Any) -> None:
+    StorageElement.objects.all().delete()
+    factories.make_storage_element(name="closed", credential="hush-hush", sites=[sample.queue.ce.site])
+    assert lease(output_data=[]).place().json() == {"destination": None}
+    factories.make_storage_element(name="open", sites=[])
+    assert lease.again().place().json()["destination"]["storage_element"] == "open"
