@@ -6,7 +6,7 @@ description asks for ``overwrite`` and whose owner wrote the file.
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
@@ -138,7 +138,7 @@ def reserve_names(match_id: UUID, files: Sequence[OutputFile], *, storage_elemen
     """
     with transaction.atomic(durable=True):
         lease = _Lease(match_id)
-        lease.refuse_element(storage_element)
+        lease.refuse_element(storage_element, lfns=[file.lfn for file in files])
         for file in files:
             lease.refuse_name(file.lfn)
         try:
@@ -174,7 +174,7 @@ def register_output(match_id: UUID, replica: GivenReplica) -> None:
         row = names.of(replica.lfn)
         if row.match_id != match_id:
             lease.refuse_name(replica.lfn)
-        lease.refuse_element(replica.storage_element)
+        lease.refuse_element(replica.storage_element, lfns=[replica.lfn])
         if reason := names.why_not_registered(replica):
             raise NameTakenError(f"{shown(replica.lfn)} is not registered: {reason}.")
         if record([replica], vo=lease.job.vo).changed and not names.is_registered_at(replica):
@@ -211,7 +211,7 @@ class _Lease:
 
     @cached_property
     def _elements(self) -> Sequence[StorageElement]:
-        return [*elements_there(self.match), *elements_for_sandbox(self.match)]
+        return elements_there(self.match)
 
     def refuse_name(self, lfn: str) -> None:
         """Refuse a name that is not one of the job's outputs."""
@@ -220,20 +220,24 @@ class _Lease:
             directories.append(self.own_directory)
         below = any(is_below(lfn, directory) for directory in directories)
         why = f"a name must be {problem}" if (problem := lfn_problem(lfn)) else ""
-        # Any job may have an output sandbox that is too large, and whose name is taken.
-        sandbox = sandbox_lfn(self.own_directory, job_id=self.job.pk)
-        is_sandbox = is_below(lfn, self.own_directory) and lfn.endswith(sandbox.rpartition("/")[2])
-        if not why and not (below or is_sandbox or lfn in self._expected_names):
+        if not why and not (below or self._is_sandbox(lfn) or lfn in self._expected_names):
             places = [f"below {directory}" for directory in dict.fromkeys(directories)]
             why = f"its outputs are {' or '.join(places or sorted(self._expected_names))}"
         if why:
             sentence = f"{shown(lfn)} is not an output of job {self.job.pk}: {why}."
             raise NotOutputOfJobError(sentence, errors={"lfn": [sentence]})
 
-    def refuse_element(self, name: str) -> None:
-        """Refuse a storage element to which the job's output does not go."""
+    def _is_sandbox(self, lfn: str) -> bool:
+        """Return whether a name is the output sandbox's, of any job, or one that it gets instead."""
+        wanted = sandbox_lfn(self._directory, job_id=self.job.pk)
+        return lfn == wanted or (is_below(lfn, self.own_directory) and lfn.endswith(wanted.rpartition("/")[2]))
+
+    def refuse_element(self, name: str, *, lfns: Iterable[str]) -> None:
+        """Refuse a storage element to which these outputs of the job do not go."""
         named = self.job.description.get("output_se")
         own = [named] if named else [element.name for element in self._elements]
+        if not named and all(map(self._is_sandbox, lfns)):
+            own += [element.name for element in elements_for_sandbox(self.match)]
         if name not in own:
             expected = " or ".join(own) or "none, for the site has no storage element"
             sentence = f"Output of job {self.job.pk} goes to {expected}, not to {shown(name)}."

@@ -510,4 +510,4 @@ def test_no_credential_is_told_and_no_element_is_chosen_that_needs_one(sample: S
     factories.make_storage_element(name="closed", credential="hush-hush", sites=[sample.queue.ce.site])
     assert lease(output_data=[]).place().json() == {"destination": None}
     factories.make_storage_element(name="open", sites=[])
-    assert lease.again().place().json()["destination"]["storage_element"] == "open"
+    assert lease(output_data=[]).place().json()["destination"]["storage_element"] == "open"
