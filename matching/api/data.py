@@ -161,7 +161,7 @@ class ReservedNamesOut(serializers.Serializer[object]):
 
 
 class SandboxPlaceOut(serializers.Serializer[object]):
-    """Where an output sandbox goes that is too large for the server."""
+    """The place of an output sandbox that is too large for the server."""
 
     destination = OutputPlaceOut(
         allow_null=True, help_text="Null: no storage element that needs no further credential serves the VO."

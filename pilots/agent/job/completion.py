@@ -74,7 +74,7 @@ class Conclusion:
 
 
 class StoredOutput(NamedTuple):
-    """What became of the output of a job."""
+    """The output of a job as far as it is stored."""
 
     #: Of the archive at the server; None: there is none.
     reference: str | None

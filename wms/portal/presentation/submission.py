@@ -67,7 +67,7 @@ class StatusChip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRate:
-    """How many jobs have ended of late, and the time left."""
+    """The number of jobs that have ended of late, and the time left."""
 
     ended: int
     #: Time in which these ended, such as "hour" or "12 minutes".
