@@ -172,10 +172,11 @@ def test_five_hundred_jobs_from_the_log_in_to_their_output(
     assert re.fullmatch(rf"█+ {JOBS}/{JOBS}  {JOBS - FAILING} Done  {FAILING} Failed", terminal.screen[-2])
 
     heading, row, advice = terminal.answer(f"wms failures --submission {submission}")
-    assert heading.split() == ["JOBS", "EXIT", "REASON", "PLACES", "EXAMPLE"]
-    *cells, example = re.split(" {2,}", row.strip())
-    reason = "Exited with code <number>; output sandbox: not found: result.txt"
-    assert cells == [str(FAILING), "3", reason, f"LCG.CERN.ch ({FAILING})"]
+    assert heading.split() == ["JOBS", "EXIT", "CAUSE", "REASON", "PLACES", "EXAMPLE"]
+    jobs, exit_code, cause, reason, places, example = re.split(" {2,}", row.strip())
+    assert (jobs, exit_code, places) == (str(FAILING), "3", f"LCG.CERN.ch ({FAILING})")
+    assert re.fullmatch("[0-9a-f]{10}", cause)
+    assert reason == f"no calibration for seed {example}"
     assert advice == "`wms logs JOB --stderr` shows the last lines of an example."
     assert terminal.answer(f"wms logs {example} --stderr") == [f"no calibration for seed {example}"]
 
