@@ -9,7 +9,7 @@ from wms.jobs.domain import parametric
 from wms.jobs.domain.description import InvalidDescriptionError, described
 from wms.jobs.domain.jdl import InvalidJdlError, parse_jdl
 from wms.jobs.domain.placeholders import id_warning, unknown_placeholders
-from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, warnings_about
+from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, findings_about
 
 
 class Example(NamedTuple):
@@ -93,7 +93,8 @@ def here(jdl: str) -> str:
         return f"Refused: {error.problem}"
     fields = [f"`{name}: {json.dumps(value, ensure_ascii=False)}`" for name, value in job.description.items()]
     told = [sentence for sentence in job.warnings if not sentence.startswith("Texts without double quotes")]
-    told += warnings_about([CheckedJob({**_ELSE, **_judged(job.description)})], _SURROUNDINGS)
+    found = findings_about([CheckedJob({**_ELSE, **_judged(job.description)})], _SURROUNDINGS)
+    told += [finding.text for finding in found]
     told += _of_placeholders(job.description)
     return " ".join([f"{', '.join(fields) or 'Nothing'}.", *told])
 

@@ -1,5 +1,6 @@
 """POST /api/v1/jobs/rehearsal/: the answer that a submission would get, and the queues that its jobs fit."""
 
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,6 +17,7 @@ from matching.services.rehearsal import KindOfJobs, Rehearsal, rehearse
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.domain import TokenScope
 from wms.jobs.api.bodies import SubmissionBody
+from wms.jobs.api.outputs import FindingOut
 from wms.jobs.domain.archives import flaw_of_name
 from wms.jobs.domain.description import InvalidDescriptionError
 from wms.jobs.domain.request import parse_submission
@@ -24,10 +26,22 @@ from wms.jobs.services.submission_limits import submission_in_flight
 from wms.kernel.clock import current_time
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
+from wms.wire.executables import HEAD_BYTES
 from wms.wire.protocol import SANDBOX_PREFIX
 
 #: Files that a rehearsal may name before they are uploaded.
 MOST_FILES: Final = 1000
+#: Fields of its body beside those of a submission.
+_OF_FILES: Final = ("coming_files", "coming_contents")
+
+
+class ComingContentBody(serializers.Serializer[object]):
+    """The size and the beginning of a file that is not uploaded yet."""
+
+    size_bytes = serializers.IntegerField(min_value=0, required=False, help_text="Its size.")
+    head = serializers.CharField(
+        required=False, allow_blank=True, help_text=f"Its first {HEAD_BYTES} bytes, or all of fewer, in Base64."
+    )
 
 
 class RehearsalBody(SubmissionBody):
@@ -37,6 +51,11 @@ class RehearsalBody(SubmissionBody):
         child=serializers.CharField(max_length=255),
         required=False,
         help_text="{sha256:…: file name} of sandboxes that are uploaded only with the submission.",
+    )
+    coming_contents = serializers.DictField(
+        child=ComingContentBody(),
+        required=False,
+        help_text="{sha256:…: size and beginning} of these files, by which they are checked as uploaded ones are.",
     )
 
 
@@ -99,6 +118,7 @@ class RehearsalOut(serializers.Serializer[Rehearsal]):
 
     jobs = serializers.IntegerField(help_text="Number of jobs.")
     warnings = serializers.ListField(child=serializers.CharField(), help_text="Those that the submission would get.")
+    findings = FindingOut(many=True, help_text="Those of the warnings that have a place in a description or a file.")
     kinds = KindOfJobsOut(many=True, help_text="Jobs with the same requirements; those with most jobs first.")
     uncompared = serializers.SerializerMethodField(
         help_text="Number of jobs that were not compared with the queues, because their requirements are so many."
@@ -132,21 +152,23 @@ class RehearsalView(APIView):
         user, body = user_of(request), request.data
         with submission_in_flight(user, spared=1):
             files: Mapping[str, NamedSandbox] = {}
-            if isinstance(body, Mapping) and "coming_files" in body:
-                files = _coming_files(body["coming_files"])
-                body = {name: value for name, value in body.items() if name != "coming_files"}
+            if isinstance(body, Mapping) and ("coming_files" in body or "coming_contents" in body):
+                files = _coming_files(body.get("coming_files", {}), body.get("coming_contents", {}))
+                body = {name: value for name, value in body.items() if name not in _OF_FILES}
             rehearsal = rehearse(parse_submission(body), owner=user, coming_files=files, now=current_time())
         if rehearsal.errors:
             raise InvalidDescriptionError({field: list(sentences) for field, sentences in rehearsal.errors.items()})
         return Response(RehearsalOut(rehearsal).data)
 
 
-def _coming_files(given: object) -> Mapping[str, NamedSandbox]:
+def _coming_files(given: object, contents: object) -> Mapping[str, NamedSandbox]:
     """Return {reference: file that is not uploaded yet}.
 
     Raises:
-        InvalidDescriptionError: it is not such a mapping.
+        InvalidDescriptionError: these are no such mappings.
     """
+    if not isinstance(contents, Mapping):
+        raise InvalidDescriptionError({"coming_contents": ["coming_contents must be an object."]})
     if not isinstance(given, Mapping) or len(given) > MOST_FILES:
         sentence = f"coming_files must be an object of at most {MOST_FILES} file names by sha256:…."
         raise InvalidDescriptionError({"coming_files": [sentence]})
@@ -157,5 +179,22 @@ def _coming_files(given: object) -> Mapping[str, NamedSandbox]:
             raise InvalidDescriptionError({"coming_files": [sentence]})
         if flaw := flaw_of_name(name):
             raise InvalidDescriptionError({"coming_files": [f"The name of a file {flaw}."]})
-        files[str(reference)] = coming(name)
+        size_bytes, head = _content(contents.get(reference, {}))
+        files[str(reference)] = coming(name, size_bytes=size_bytes, head=head)
     return files
+
+
+def _content(given: object) -> tuple[int | None, bytes | None]:
+    """Return size and first bytes of a file that is not uploaded yet; None: not given.
+
+    Raises:
+        InvalidDescriptionError: they are no number and no Base64.
+    """
+    size_bytes, head = (given.get("size_bytes"), given.get("head")) if isinstance(given, Mapping) else ("", None)
+    try:
+        if (size_bytes is None or (type(size_bytes) is int and size_bytes >= 0)) and isinstance(head, str | None):
+            return size_bytes, None if head is None else b64decode(head, validate=True)[:HEAD_BYTES]
+    except ValueError:  # binascii.Error is one
+        pass
+    sentence = "Give size_bytes as a whole number, and head as Base64."
+    raise InvalidDescriptionError({"coming_contents": [sentence]})

@@ -84,6 +84,7 @@ class RetryView(APIView):
             "job_group_id": result.submission.job_group_id,
             "jobs": result.submission.jobs,
             "warnings": result.submission.warnings,
+            "findings": result.submission.findings,
             "retried": result.retried,
             "refused": result.refused,
         }

@@ -11,7 +11,7 @@ from matching.services.submission import submit
 from wms.accounts.api.permissions import user_of
 from wms.accounts.domain import TokenScope
 from wms.jobs.api.bodies import SubmissionBody
-from wms.jobs.api.outputs import SubmissionOut
+from wms.jobs.api.outputs import FindingOut, SubmissionOut
 from wms.jobs.api.views import JobListView
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services.submission_limits import submission_in_flight
@@ -46,5 +46,6 @@ class JobsView(JobListView):
             result = submit(parse_submission(request.data), owner=user, now=current_time())
         # Not through the serializer, which would take longer for ten thousand jobs than their submission.
         jobs = [{"id": job.id, "status": job.status, "task_queue": job.task_queue} for job in result.jobs]
-        answer = {"job_group_id": str(result.job_group_id), "jobs": jobs, "warnings": list(result.warnings)}
+        answer: dict[str, object] = {"job_group_id": str(result.job_group_id), "jobs": jobs}
+        answer |= {"warnings": list(result.warnings), "findings": FindingOut(result.findings, many=True).data}
         return Response(answer, status=HTTPStatus.CREATED)

@@ -18,6 +18,7 @@ from wms.accounts.models import User
 from wms.accounts.services import acting_group
 from wms.jobs.domain.data import narrowed
 from wms.jobs.domain.description import DescriptionParts, InvalidDescriptionError, JobDescription, as_json
+from wms.jobs.domain.findings import FindingOfJobs
 from wms.jobs.domain.request import SubmissionIn
 from wms.jobs.services import workflows
 from wms.jobs.services.enqueueing import queue_definition
@@ -51,6 +52,8 @@ class Rehearsal:
     #: {field: sentences}; empty: the submission would be accepted, unless a quota is full.
     errors: Mapping[str, Sequence[str]]
     warnings: Sequence[str]
+    #: Those of the warnings that have a place.
+    findings: Sequence[FindingOfJobs]
     #: Those that were compared with the queues, and those in no task queue; most jobs first. Empty if there are errors.
     kinds: Sequence[KindOfJobs]
     #: Number of jobs of each kind that was not compared, because there are so many.
@@ -74,12 +77,15 @@ def rehearse(
     Raises:
         RejectedError: the group to act in is wrong; with errors of ``group``.
         InvalidDescriptionError: a job of dirac-jobexec cannot be run.
+        SurelyFailsError: a job would fail when it starts, and the request is strict.
     """
     # Before the transaction: inside a transaction the index would be read again.
     memo = index.current().memo
     request, coming_files = workflows.rehearsed(request, owner=owner, coming_files=coming_files, now=now)
     group = acting_group(owner, request.group)
-    arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now, coming_files=coming_files)
+    arrival = Arrival(
+        owner=owner, group=group, jobs=tuple(request.jobs), now=now, strict=request.strict, coming_files=coming_files
+    )
     arrival.warn_of_all(request.warnings)
     # Its errors are those of the arrival.
     with suppress(InvalidDescriptionError), transaction.atomic():
@@ -91,6 +97,7 @@ def rehearse(
         last=arrival.jobs[-1].described,
         errors=arrival.errors,
         warnings=list(arrival.warnings),
+        findings=arrival.findings,
         kinds=kinds,
         uncompared=uncompared,
     )

@@ -398,7 +398,7 @@ def test_without_outputs_there_is_no_archive_and_no_link_to_one(portal: Client, 
 
 def test_warnings_of_the_submission_stay_on_its_page(portal: Client) -> None:
     make_queue()
-    jdl = '[ Executable = "run.sh"; CPUTime = 500; Tags = {"gpu"}; ]'
+    jdl = '[ Executable = "run"; CPUTime = 500; Tags = {"gpu"}; ]'
     form = {"request_id": str(UUID(int=9)), "group": "lhcb_user", "syntax": "jdl", "jdl": jdl}
     first = portal.post("/jobs/submit/jdl/", form, follow=True)
     job = Job.objects.get()

@@ -93,7 +93,7 @@ def test_parametric_values_make_a_job_of_each(portal: Client) -> None:
 
 
 def test_input_files_are_uploaded_with_the_form(portal: Client) -> None:
-    files = [SimpleUploadedFile("run.sh", b"echo hi"), SimpleUploadedFile("data.txt", b"1 2 3")]
+    files = [SimpleUploadedFile("run.sh", b"#!/bin/sh\necho hi"), SimpleUploadedFile("data.txt", b"1 2 3")]
     portal.post("/jobs/submit/", form(executable="./run.sh", input_files=files))
     given = Job.objects.get().input_sandboxes.order_by("file_name").values_list("file_name", flat=True)
     assert list(given) == ["data.txt", "run.sh"]
@@ -147,7 +147,7 @@ def test_sites_that_are_all_banned_are_refused(portal: Client) -> None:
 
 def test_files_that_were_uploaded_need_not_be_chosen_again(portal: Client) -> None:
     refused = portal.post(
-        "/jobs/submit/", form(sites="Nowhere", input_files=[SimpleUploadedFile("run.sh", b"echo hi")])
+        "/jobs/submit/", form(sites="Nowhere", input_files=[SimpleUploadedFile("run.sh", b"#!/bin/sh\necho hi")])
     )
     page = refused.content.decode()
     assert "Files already uploaded" in page
@@ -288,7 +288,7 @@ def test_an_invalid_request_id_is_refused(portal: Client) -> None:
 
 
 def test_the_same_attributes_may_come_as_cfg(portal: Client) -> None:
-    text = "Executable = run.sh\nCPUTime = 500\nJobName = of a cfg\n"
+    text = "Executable = run\nCPUTime = 500\nJobName = of a cfg\n"
     assert portal.post("/jobs/submit/jdl/", of_jdl(text, syntax="cfg")).status_code == 302
     assert Job.objects.get().job_name == "of a cfg"
 

@@ -17,10 +17,11 @@ from tests.portal.conftest import ClientOf
 from tests.portal.test_submit import JDL, errors_of, form, of_jdl
 from tests.tables import checksums
 from wms.accounts.models import Group, User
+from wms.jobs.domain.description import parse
 from wms.jobs.domain.jdl import parse_jdl
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, Sandbox, SavedDescription, SavedSyntax
-from wms.portal.forms.submission import DEFAULT_CPU_TIME_S
+from wms.kernel.time_texts import duration
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sandboxes_apart")]
 
@@ -38,10 +39,8 @@ def value(response: Any, field: str) -> Any:
 # ---- units and choices -----------------------------------------------------------------------------------------------
 
 
-def test_the_form_starts_with_a_cpu_time_that_a_small_site_can_run(portal: Client) -> None:
-    make_queue(ce=make_ce(site=make_site()), cpu_time_s=50_000)
-    assert value(portal.get(FORM), "cpu_time_s") == "12 h"
-    assert "Fits 1 of 1 queue" in portal.post(CHECK, form(cpu_time_s=f"{DEFAULT_CPU_TIME_S} s")).content.decode()
+def test_the_form_starts_with_the_cpu_time_of_a_description_without_one(portal: Client) -> None:
+    assert value(portal.get(FORM), "cpu_time_s") == duration(parse({"executable": "a"}).cpu_time_s)
 
 
 def test_names_that_the_vo_configures_are_offered(portal: Client) -> None:
@@ -155,7 +154,7 @@ def test_the_number_of_jobs_is_submitted(portal: Client) -> None:
 
 
 def run_sh() -> SimpleUploadedFile:
-    return SimpleUploadedFile("run.sh", b"echo hi")
+    return SimpleUploadedFile("run.sh", b"#!/bin/sh\necho hi")
 
 
 def kept_by(response: Any) -> list[str]:
@@ -183,7 +182,7 @@ def test_jobs_of_a_list_take_the_files_that_they_name(portal: Client) -> None:
 
 @pytest.mark.parametrize("is_list", [False, True])
 def test_names_that_parameters_make_refer_to_the_files_of_the_form(portal: Client, is_list: bool) -> None:
-    files = [SimpleUploadedFile(f"run_{letter}.sh", letter.encode()) for letter in "ab"]
+    files = [SimpleUploadedFile(f"run_{letter}.sh", f"#!/bin/{letter}sh".encode()) for letter in "ab"]
     job = '{"executable": "./run_%s.sh", "input_sandbox": ["run_%s.sh"], "parameters": {"values": ["a", "b"]}}'
     text = f'{{"jobs": [{job}]}}' if is_list else job
     assert portal.post(OBJECT, of_json(text, input_files=files)).status_code == 302
@@ -218,7 +217,7 @@ def test_files_go_with_the_description_into_other_views(portal: Client) -> None:
 
 def test_a_file_replaces_the_one_of_its_name(portal: Client) -> None:
     first = portal.post(FORM, form(executable="./run.sh", input_files=[run_sh()], action="check"))
-    other = SimpleUploadedFile("run.sh", b"echo bye")
+    other = SimpleUploadedFile("run.sh", b"#!/bin/sh\necho bye")
     portal.post(FORM, form(executable="./run.sh", kept=kept_by(first), input_files=[other]))
     assert f"sha256:{Job.objects.get().input_sandboxes.get().sandbox.digest} run.sh" not in kept_by(first)
 

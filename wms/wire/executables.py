@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from typing import NamedTuple
 
 from .protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE
@@ -11,6 +13,13 @@ HEAD_BYTES = 256
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Of texts in UTF-16.
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
+ELF = b"\x7fELF"
+#: Beginnings of programs of other systems.
+_FOREIGN = {
+    b"MZ": "Windows",
+    b"\xfe\xed\xfa\xce": "macOS", b"\xfe\xed\xfa\xcf": "macOS",
+    b"\xce\xfa\xed\xfe": "macOS", b"\xcf\xfa\xed\xfe": "macOS", b"\xca\xfe\xba\xbe\0\0\0\x02": "macOS",
+}  # fmt: skip
 
 
 class Flaw(NamedTuple):
@@ -20,6 +29,8 @@ class Flaw(NamedTuple):
     exit_code: int
     #: One sentence, without its full stop.
     sentence: str
+    #: The command that mends it; empty: the sentence says what to do.
+    cure: str = ""
 
 
 def flaw_of_head(name: str, head: bytes) -> Flaw | None:
@@ -34,5 +45,33 @@ def flaw_of_head(name: str, head: bytes) -> Flaw | None:
     if head.startswith(b"#!") and b"\r" in head.partition(b"\n")[0]:
         # The kernel takes the CR for the last letter of the interpreter's name, or of its argument.
         sentence = f"The first line of {name} ends with a Windows line ending (CR): save it with Unix line endings"
-        return Flaw(NOT_FOUND_EXIT_CODE, sentence)
+        return Flaw(NOT_FOUND_EXIT_CODE, sentence, f"dos2unix {name}")
     return None
+
+
+def system_of(head: bytes) -> str:
+    """Return the other system for which a program that begins with *head* was made; empty: none is known."""
+    return next((system for beginning, system in _FOREIGN.items() if head.startswith(beginning)), "")
+
+
+def line_of_interpreter(head: bytes) -> tuple[str, str]:
+    """Return interpreter and argument in the first line of a script, as the kernel splits it."""
+    if not head.startswith(b"#!"):
+        return "", ""
+    line = os.fsdecode(head[2:HEAD_BYTES].partition(b"\n")[0].replace(b"\t", b" ").strip(b" "))
+    interpreter, _, argument = line.partition(" ")
+    return interpreter, argument.strip(" ")
+
+
+def program_of_env(head: bytes) -> str | None:
+    """Return the program that env(1) searches for a script, ``python3`` of ``#!/usr/bin/env python3``; None: none."""
+    interpreter, argument = line_of_interpreter(head)
+    if interpreter.rpartition("/")[2] != "env" or not argument:
+        return None
+    words = [argument]
+    if argument.startswith("-S"):
+        try:
+            words = [word for word in shlex.split(argument[2:]) if "=" not in word]
+        except ValueError:
+            return None
+    return words[0] if words and not words[0].startswith("-") else None

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 import shutil
 import stat
 import struct
 from contextlib import suppress
 from pathlib import Path
 
-from wms.wire.executables import HEAD_BYTES, Flaw, flaw_of_head
+from wms.wire.executables import ELF, HEAD_BYTES, Flaw, flaw_of_head, line_of_interpreter, program_of_env, system_of
 from wms.wire.protocol import NOT_FOUND_EXIT_CODE
 
 #: Bytes that hold the headers of an ELF file and the path of its loader.
 _ELF_HEAD_BYTES = 4096
-_ELF = b"\x7fELF"
 _PT_INTERP = 3
 #: Names of machines as uname(2) has them, by the number in ELF files; of 21 those that are little-endian.
 _MACHINES = {3: "i386", 8: "mips", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
-#: Beginnings of programs of other systems.
-_FOREIGN = {
-    b"MZ": "Windows",
-    b"\xfe\xed\xfa\xce": "macOS", b"\xfe\xed\xfa\xcf": "macOS",
-    b"\xce\xfa\xed\xfe": "macOS", b"\xcf\xfa\xed\xfe": "macOS", b"\xca\xfe\xba\xbe\0\0\0\x02": "macOS",
-}  # fmt: skip
 #: Interpreters that are scripts themselves; the kernel follows as many.
 _MOST_INTERPRETERS = 4
 
@@ -48,7 +40,7 @@ def flaw_of(directory: Path, name: str, *, search_path: str | None) -> Flaw | No
     head = _head_of(directory / name)
     if head is None:
         return None
-    program = None if search_path is None else _program_of_env(head)
+    program = None if search_path is None else program_of_env(head)
     if program is not None and found(program, search_path=search_path or "", directory=directory) is None:
         return flaw_of_head(name, head) or Flaw(NOT_FOUND_EXIT_CODE, _not_there(program, name))
     return flaw_of_head(name, head)
@@ -73,7 +65,7 @@ def why_not_executed(error_number: int, path: Path, *, name: str, directory: Pat
 
 def _fault_in(head: bytes, name: str, *, error_number: int, directory: Path, depth: int = 0) -> str | None:
     """Return the fault of the file *name*, or of its interpreter; None: it is not known."""
-    interpreter = _line_of_interpreter(head)[0]
+    interpreter = line_of_interpreter(head)[0]
     if interpreter and depth < _MOST_INTERPRETERS:
         path = directory / interpreter
         if not path.exists():
@@ -108,35 +100,11 @@ def _head_of(path: Path, most_bytes: int = HEAD_BYTES) -> bytes | None:
         os.close(descriptor)
 
 
-def _line_of_interpreter(head: bytes) -> tuple[str, str]:
-    """Return interpreter and argument in the first line of a script, as the kernel splits it."""
-    if not head.startswith(b"#!"):
-        return "", ""
-    line = os.fsdecode(head[2:HEAD_BYTES].partition(b"\n")[0].replace(b"\t", b" ").strip(b" "))
-    interpreter, _, argument = line.partition(" ")
-    return interpreter, argument.strip(" ")
-
-
-def _program_of_env(head: bytes) -> str | None:
-    """Return the program that env(1) searches for a script, ``python3`` of ``#!/usr/bin/env python3``; None: none."""
-    interpreter, argument = _line_of_interpreter(head)
-    if Path(interpreter).name != "env" or not argument:
-        return None
-    words = [argument]
-    if argument.startswith("-S"):
-        try:
-            words = [word for word in shlex.split(argument[2:]) if "=" not in word]
-        except ValueError:
-            return None
-    return words[0] if words and not words[0].startswith("-") else None
-
-
 def _origin_of(head: bytes) -> str:
     """Return, as the end of a sentence, for what a program was made that this node does not execute."""
-    for beginning, system in _FOREIGN.items():
-        if head.startswith(beginning):
-            return f" is for {system}"
-    if not head.startswith(_ELF) or len(head) < 20:
+    if system := system_of(head):
+        return f" is for {system}"
+    if not head.startswith(ELF) or len(head) < 20:
         return ""
     is_little = head[5] == 1
     number = int.from_bytes(head[18:20], "little" if is_little else "big")
@@ -147,7 +115,7 @@ def _origin_of(head: bytes) -> str:
 
 def _loader_of(head: bytes) -> str | None:
     """Return the dynamic loader that an ELF file names."""
-    if not head.startswith(_ELF) or len(head) < 64:
+    if not head.startswith(ELF) or len(head) < 64:
         return None
     order, is_long = "<" if head[5] == 1 else ">", head[4] == 2
     (first,) = struct.unpack_from(f"{order}{'Q' if is_long else 'I'}", head, 32 if is_long else 28)

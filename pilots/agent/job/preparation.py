@@ -259,7 +259,7 @@ def own_file(name: str, directory: Path, *, search_path: str | None) -> Path | N
     if name.startswith("/") or not _is_there(path) or not path.is_file() or not _is_inside(path, directory):
         return None
     if (flaw := executables.flaw_of(directory, name, search_path=search_path)) is not None:
-        raise CannotRunError(*flaw)
+        raise CannotRunError(flaw.exit_code, flaw.sentence)
     path.chmod(path.stat().st_mode | 0o500)  # archives and uploads may lose the bit
     return path
 

@@ -132,8 +132,8 @@ def test_me_returns_user_groups_and_roles(bob: Caller) -> None:
 
 
 def test_a_description_is_answered_with_its_job_group_and_its_queue(alice: Caller) -> None:
-    answer = alice("POST", "/jobs/", {"executable": "run.sh"}, status=201)
-    assert set(answer) == {"job_group_id", "jobs", "warnings"}
+    answer = alice("POST", "/jobs/", {"executable": "run"}, status=201)
+    assert set(answer) == {"job_group_id", "jobs", "warnings", "findings"}
     assert str(UUID(answer["job_group_id"])) == answer["job_group_id"]
     assert answer["warnings"] == []
     (submitted,) = answer["jobs"]
@@ -141,7 +141,7 @@ def test_a_description_is_answered_with_its_job_group_and_its_queue(alice: Calle
     assert submitted["status"] == "Waiting"
     found = job(alice, submitted["id"])
     assert found["task_queue"] == submitted["task_queue"]
-    assert found["description"] == DEFAULTS
+    assert found["description"] == {**DEFAULTS, "executable": "run"}
     assert found["group"] == "lhcb_user"
 
 

@@ -36,7 +36,7 @@ def alice(users: Group, prod: Group) -> User:
 def submit(user: User, *, status: int = 201, **body: object) -> dict[str, Any]:
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {factories.make_token(user)}")
-    answer = client.post("/api/v1/jobs/", {"executable": "run.sh", **body}, format="json")
+    answer = client.post("/api/v1/jobs/", {"executable": "run", **body}, format="json")
     assert answer.status_code == status, answer.content
     said: dict[str, Any] = answer.json()
     return said

@@ -14,7 +14,9 @@ OPEN = (
     "A quote in arguments is not closed, or a backslash is the last character: {}. Close it, or put a backslash before "
     "the character."
 )
-WINDOWS = "The first line of run.sh ends with a Windows line ending (CR): save it with Unix line endings."
+WINDOWS = (
+    "The first line of run.sh ends with a Windows line ending (CR): save it with Unix line endings: dos2unix run.sh."
+)
 
 
 def refused(alice: APIClient, address: str, body: dict[str, Any]) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ def test_a_rehearsal_lists_fitting_queues_and_stores_nothing(
     sample: SampleData, alice: APIClient, everything: Callable[[], object]
 ) -> None:
     before = everything()
-    body = {"executable": "run.sh", "job_name": "j%n", "parameters": {"values": ["1", "2"]}, "tags": ["gpu"]}
+    body = {"executable": "run", "job_name": "j%n", "parameters": {"values": ["1", "2"]}, "tags": ["gpu"]}
     answer = alice.post(ADDRESS, body, format="json").json()
     assert (answer["jobs"], answer["warnings"], answer["uncompared"]) == (2, [], 0)
     (kind,) = answer["kinds"]
@@ -32,7 +32,7 @@ def test_a_rehearsal_lists_fitting_queues_and_stores_nothing(
 
 
 def test_a_rehearsal_names_the_conditions_that_exclude_queues(sample: SampleData, alice: APIClient) -> None:
-    jobs = [{"executable": "run.sh"}, {"executable": "run.sh", "processors": 64}]
+    jobs = [{"executable": "run"}, {"executable": "run.sh", "processors": 64}]
     answer = alice.post(ADDRESS, {"jobs": jobs}, format="json").json()
     fits = {kind["first"]: kind["fit"] for kind in answer["kinds"]}
     assert fits[0]["fitting"] == 1
@@ -52,7 +52,7 @@ def test_files_that_come_with_the_submission_need_not_be_uploaded(sample: Sample
     "coming", [[], {"x": "run.sh"}, {FILE: 1}, {FILE: "../run.sh"}, {FILE[:-1]: "run.sh"}, {FILE + "a": "run.sh"}]
 )
 def test_wrong_coming_files_are_refused(alice: APIClient, coming: object) -> None:
-    answer = alice.post(ADDRESS, {"executable": "run.sh", "coming_files": coming}, format="json")
+    answer = alice.post(ADDRESS, {"executable": "run", "coming_files": coming}, format="json")
     assert answer.status_code == 400
     assert list(answer.json()["errors"]) == ["coming_files"]
 
@@ -61,8 +61,8 @@ def test_wrong_coming_files_are_refused(alice: APIClient, coming: object) -> Non
     "body",
     [
         {},
-        {"executable": "run.sh", "memroy_mb": 1},
-        {"executable": "run.sh", "sites": ["Nowhere"]},
+        {"executable": "run", "memroy_mb": 1},
+        {"executable": "run", "sites": ["Nowhere"]},
         {"jdl": "Executable = ;"},
         {"jobs": []},
         {"executable": "x", "group": "nobody's"},

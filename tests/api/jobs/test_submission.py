@@ -18,11 +18,11 @@ JOBS = "/api/v1/jobs/"
 
 
 def test_a_submitted_job_waits_in_its_task_queue(alice: APIClient, sample: SampleData) -> None:
-    response = alice.post(JOBS, {"executable": "run.sh", "sites": ["LCG.CERN.ch"], "priority": 7}, format="json")
+    response = alice.post(JOBS, {"executable": "run", "sites": ["LCG.CERN.ch"], "priority": 7}, format="json")
 
     assert response.status_code == 201
     answer = response.json()
-    assert set(answer) == {"job_group_id", "jobs", "warnings"}
+    assert set(answer) == {"job_group_id", "jobs", "warnings", "findings"}
     assert answer["warnings"] == []
     [submitted] = answer["jobs"]
     job = Job.objects.get()
@@ -37,7 +37,7 @@ def test_a_submitted_job_waits_in_its_task_queue(alice: APIClient, sample: Sampl
 
 
 def test_the_history_begins_with_received_and_waiting(alice: APIClient) -> None:
-    alice.post(JOBS, {"executable": "run.sh"}, format="json")
+    alice.post(JOBS, {"executable": "run"}, format="json")
 
     lines = JobHistory.objects.order_by("pk").values_list("status", "source")
     assert list(lines) == [("Received", "alice"), ("Waiting", "alice")]
@@ -47,19 +47,19 @@ def test_the_largest_values_that_are_accepted_can_be_kept(alice: APIClient) -> N
     """Memory is rounded up for the task queue, whose column ends where that of the description does."""
     largest = {name: AMOUNT[name].most for name in ("memory_mb", "processors")}
     largest |= {"cpu_time_s": MAX_CPU_TIME_S, "priority": 10}
-    assert alice.post(JOBS, {"executable": "run.sh", **largest}, format="json").status_code == 201
+    assert alice.post(JOBS, {"executable": "run", **largest}, format="json").status_code == 201
     assert TaskQueue.objects.get().memory_mb == AMOUNT["memory_mb"].most
-    refused = alice.post(JOBS, {"executable": "run.sh", "memory_mb": AMOUNT["memory_mb"].most + 1}, format="json")
+    refused = alice.post(JOBS, {"executable": "run", "memory_mb": AMOUNT["memory_mb"].most + 1}, format="json")
     assert refused.status_code == 400
     assert list(refused.json()["errors"]) == ["memory_mb"]
 
 
 def test_a_jdl_is_the_same_job_as_its_json(alice: APIClient) -> None:
-    jdl = '[ Executable = "run.sh"; Site = {"LCG.CERN.ch"}; CPUTime = 3600; JobName = "mine"; ]'
+    jdl = '[ Executable = "run"; Site = {"LCG.CERN.ch"}; CPUTime = 3600; JobName = "mine"; ]'
     alice.post(JOBS, {"jdl": jdl}, format="json")
     alice.post(
         JOBS,
-        {"executable": "run.sh", "sites": ["LCG.CERN.ch"], "cpu_time_s": 3600, "job_name": "mine"},
+        {"executable": "run", "sites": ["LCG.CERN.ch"], "cpu_time_s": 3600, "job_name": "mine"},
         format="json",
     )
 
@@ -86,7 +86,7 @@ def test_a_list_of_descriptions_and_jdl_is_one_submission(alice: APIClient) -> N
 
 
 def test_a_parametric_job_can_name_its_id(alice: APIClient) -> None:
-    body = {"executable": "run.sh", "arguments": "%n %j 100%%", "parameters": {"count": 3}}
+    body = {"executable": "run", "arguments": "%n %j 100%%", "parameters": {"count": 3}}
     alice.post(JOBS, body, format="json")
 
     assert [job.description["arguments"] for job in Job.objects.order_by("pk")] == [
@@ -103,8 +103,8 @@ def test_a_percent_sign_of_a_single_job_stays(alice: APIClient) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        {"executable": "run.sh", "group": "lhcb_prod"},
-        {"jdl": 'Executable = "run.sh"; OwnerGroup = "lhcb_prod";'},
+        {"executable": "run", "group": "lhcb_prod"},
+        {"jdl": 'Executable = "run"; OwnerGroup = "lhcb_prod";'},
         {"jobs": [{"executable": "a"}, {"jdl": 'Executable = "b"; OwnerGroup = "lhcb_prod";'}]},
     ],
 )
@@ -127,7 +127,7 @@ def test_an_input_sandbox_is_given_under_the_name_of_its_upload(alice: APIClient
 def test_equal_requirements_register_one_submit_pool(alice: APIClient, sample: SampleData) -> None:
     sample.cern.parameters = {"SoftwareTag": ["v1", "v2"]}
     sample.cern.save()
-    jobs = [{"executable": "run.sh", "requirements": {name: ["v1"]}} for name in ("SoftwareTag", "softwaretag")]
+    jobs = [{"executable": "run", "requirements": {name: ["v1"]}} for name in ("SoftwareTag", "softwaretag")]
 
     answer = alice.post(JOBS, {"jobs": jobs}, format="json").json()
     pool = SubmitPool.objects.get()
@@ -184,7 +184,7 @@ def test_a_job_type_that_no_queue_accepts_is_warned_of(alice: APIClient, sample:
 def test_a_repeated_submission_returns_the_first_answer(
     alice: APIClient, sample: SampleData, everything: Callable[[], object]
 ) -> None:
-    body = {"executable": "run.sh", "tags": ["quantum"], "request_id": str(uuid4())}
+    body = {"executable": "run", "tags": ["quantum"], "request_id": str(uuid4())}
     first = alice.post(JOBS, body, format="json")
     before = everything()
     # What the first found is no longer so, and the order of names has changed.
@@ -200,7 +200,7 @@ def test_a_request_id_cannot_be_used_for_another_request(
     alice: APIClient, sample: SampleData, everything: Callable[[], object]
 ) -> None:
     request_id = str(uuid4())
-    alice.post(JOBS, {"executable": "run.sh", "request_id": request_id}, format="json")
+    alice.post(JOBS, {"executable": "run", "request_id": request_id}, format="json")
     before = everything()
     response = alice.post(JOBS, {"executable": "other.sh", "request_id": request_id}, format="json")
 
@@ -212,7 +212,7 @@ def test_a_request_id_cannot_be_used_for_another_request(
 def test_a_request_id_belongs_to_its_owner(
     alice: APIClient, sample: SampleData, client_of: Callable[[User], APIClient]
 ) -> None:
-    body = {"executable": "run.sh", "request_id": str(uuid4())}
+    body = {"executable": "run", "request_id": str(uuid4())}
     first = alice.post(JOBS, body, format="json")
     second = client_of(sample.bob).post(JOBS, body, format="json")
 

@@ -11,7 +11,7 @@ LOG_LEVEL = "LogLevel is ignored: the pilot's log does not depend on the job."
 
 
 def test_the_answer_names_what_is_ignored(alice: APIClient) -> None:
-    jdl = 'Executable = "run.sh"; LogLevel = "DEBUG"; Owner = "alice"; OwnerDN = "/DC=example/CN=alice";'
+    jdl = 'Executable = "run"; LogLevel = "DEBUG"; Owner = "alice"; OwnerDN = "/DC=example/CN=alice";'
     answer = alice.post(JOBS, {"jdl": jdl}, format="json")
     assert answer.status_code == 201
     assert answer.json()["warnings"] == [
@@ -21,15 +21,15 @@ def test_the_answer_names_what_is_ignored(alice: APIClient) -> None:
 
 
 def test_a_repeated_request_has_the_same_warnings(alice: APIClient) -> None:
-    body = {"cfg": "Executable = run.sh\nLogLevel = DEBUG", "request_id": str(uuid4())}
+    body = {"cfg": "Executable = run\nLogLevel = DEBUG", "request_id": str(uuid4())}
     first, second = (alice.post(JOBS, body, format="json").json() for _ in range(2))
     assert first == second
     assert first["warnings"] == [LOG_LEVEL]
 
 
 def test_the_warning_of_a_list_names_its_jobs(alice: APIClient) -> None:
-    jdl = {"jdl": 'Executable = "run.sh"; LogLevel = "DEBUG"; Parameters = 2;'}
-    answer = alice.post(JOBS, {"jobs": [{"executable": "run.sh"}, jdl]}, format="json").json()
+    jdl = {"jdl": 'Executable = "run"; LogLevel = "DEBUG"; Parameters = 2;'}
+    answer = alice.post(JOBS, {"jobs": [{"executable": "run"}, jdl]}, format="json").json()
     assert answer["warnings"] == [f"Job {answer['jobs'][1]['id']} and 1 more: {LOG_LEVEL}"]
 
 

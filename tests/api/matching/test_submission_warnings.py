@@ -139,7 +139,7 @@ def test_suspicious_descriptions_are_warned_of(body: dict[str, object], words: s
 @pytest.mark.parametrize(
     "body",
     [
-        {"executable": "run.sh"},
+        {"executable": "run"},
         {"executable": "/cvmfs/bin/run.sh"},
         {"arguments": 'it\\\'s \'a b\' "c \'d" "\\"" e\\\\'},
         {"arguments": ["don't", 'say "']},

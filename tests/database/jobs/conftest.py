@@ -53,7 +53,7 @@ class SampleData:
         replicas.remove([GivenReplica(lfn=f"/lhcb/{file}", storage_element=element)], vo_name="lhcb", by=self.olga)
 
     def submit(self, *files: str, **described: object) -> SubmissionResult:
-        body = {"executable": "run.sh", "input_data": [f"/lhcb/{file}" for file in files], **described}
+        body = {"executable": "run", "input_data": [f"/lhcb/{file}" for file in files], **described}
         return submit(parse_submission(body), owner=self.alice, now=NOW)
 
     def job(self, *files: str, **described: object) -> int:

@@ -131,7 +131,7 @@ def test_parametric_jobs_and_several_files_are_one_submission(sample: SampleData
 
 def test_warnings_are_printed_beside_the_ids(sample: SampleData, wms: Wms, script: Path) -> None:
     file = script.with_name("job.jdl")
-    file.write_text('Executable = "run.sh"; LogLevel = "DEBUG";')
+    file.write_text('Executable = "run"; LogLevel = "DEBUG";')
     ran = wms("submit", file)
     assert ran.out == f"{Job.objects.get().pk}\n"
     assert ran.err.startswith("Warning: ")

@@ -62,6 +62,8 @@ def test_alice_drops_a_file_on_a_jdl_sees_where_it_fits_and_submits(
     write(page, JDL)
     expect(panel).to_contain_text('No file "run.sh" goes along with this form.')
     drop(page, ".editor .cm-content", name="run.sh", content="echo hi\n")
+    expect(panel).to_contain_text("All jobs would fail when they start.")
+    drop(page, ".editor .cm-content", name="run.sh", content="#!/bin/sh\necho hi\n")
     expect(panel).to_contain_text("Fits 1 of 2 queues, at LCG.CERN.ch.")
     expect(panel).to_contain_text("CPU time excludes LCG.RAL.uk")
     expect(panel).to_contain_text('30 jobs: first "00", last "29".')

@@ -3,8 +3,8 @@
 import pytest
 
 from wms.jobs.domain.description import as_json, parse
-from wms.jobs.domain.executable_warnings import SandboxFile, executable_warning
-from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, warnings_about
+from wms.jobs.domain.executable_warnings import SandboxFile, program_findings
+from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, findings_about
 
 SURROUNDINGS = Surroundings(
     middlewares=frozenset(),
@@ -17,7 +17,8 @@ SURROUNDINGS = Surroundings(
 
 def warning_of(executable: str, *names: str, lfn: str = "") -> str:
     description = {"executable": executable, "input_data": [], "input_sandbox": [f"LFN:{lfn}"] if lfn else []}
-    return executable_warning(description, files=[SandboxFile(name, name.endswith(".tgz")) for name in names])
+    files = [SandboxFile(name, name.endswith(".tgz")) for name in names]
+    return " ".join(finding.text for finding in program_findings(description, files=files))
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,7 @@ def warning_of(executable: str, *names: str, lfn: str = "") -> str:
         ("Run.sh", 'Did you mean "run.sh"?'),
         ("rum.sh", 'Did you mean "run.sh"?'),
         ("MySim", 'Did you mean "mysim"?'),
+        ("simulate.sh", "nor a program of nodes"),
     ],
 )
 def test_an_executable_that_cannot_work_is_warned_of(executable: str, words: str) -> None:
@@ -44,7 +46,7 @@ def test_an_executable_that_cannot_work_is_warned_of(executable: str, words: str
     [
         ("a b.sh", "a b.sh"), ("$x.sh", "$x.sh"), ("./run.sh", "run.sh"), ("run.sh", "run.sh"), ("root", "root.C"),
         ("python", "python.py"), ("run_%n.sh", "run_1.sh"), ("bin/run.sh", "all.tgz"), ("Run.sh", "all.tgz"),
-        ("my app/run.sh", "all.tgz"), ("simulate.sh", "analyse.sh"),
+        ("my app/run.sh", "all.tgz"),
     ],
 )  # fmt: skip
 def test_what_may_work_is_not_warned_of(executable: str, name: str) -> None:
@@ -66,5 +68,4 @@ def test_what_may_work_is_not_warned_of(executable: str, name: str) -> None:
 def test_files_of_one_name_are_warned_of(changes: dict[str, object], names: list[str]) -> None:
     files = [SandboxFile("run.sh", is_archive=False), SandboxFile("all.tgz", is_archive=True)]
     job = CheckedJob({**as_json(parse({"executable": "run.sh"})), **changes}, files)
-    warned = warnings_about([job], SURROUNDINGS)
-    assert [sentence.partition('"')[2].partition('"')[0] for sentence in warned] == names
+    assert [finding.file for finding in findings_about([job], SURROUNDINGS)] == names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,12 +13,13 @@ from uuid import uuid4
 
 from ..connection import Record
 from ..descriptions import LocalDescription, digest_of, read, request_of
-from ..errors import Exit, WrongUsageError
+from ..errors import Exit, ServerRefusedError, WrongUsageError
 from ..job import counts_of
-from ..terminal.console import Note, Part
+from ..terminal.console import Note, Part, can_ask
 from ..terminal.progress import ProgressBar, ended
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
+from ..wire.executables import HEAD_BYTES
 from ..wire.protocol import API_V1
 from .command import Command, CommandOutput, CommandSession
 from .description_options import add_description, described
@@ -39,6 +41,7 @@ def _configure(parser: ArgumentParser) -> None:
         help="descriptions in JDL, CFG or JSON (.jdl, .cfg, .json, or by their content)",
     )
     parser.add_argument("--group", metavar="GROUP", help="group in which you act")
+    parser.add_argument("--force", action="store_true", help="submit jobs even if they surely fail when they start")
     parser.add_argument("--dry-run", action="store_true", help="say what fits where; submit and upload nothing")
     parser.add_argument("--wait", action="store_true", help="wait until all jobs have ended; 0 if all are Done, else 1")
     add_description(parser)
@@ -55,12 +58,44 @@ def _submit(options: Namespace, session: CommandSession) -> CommandOutput:
 
     sent = [job.with_names(upload) for job in jobs]
     body = {**request_of(sent), **_envelope(sent, options), "request_id": str(uuid4())}
-    answer = session.server.post(f"{API_V1}jobs/", body, expects="job_group_id", repeatable=True)
+    answer = _sent(body, options, session)
     for warning in answer["warnings"]:
         sys.stderr.write(f"Warning: {plain(warning)}\n")
     if options.wait:
         return _wait(answer, session)
     return CommandOutput(answer, _submitted(answer, session))
+
+
+def _sent(body: Mapping[str, object], options: Namespace, session: CommandSession) -> Record:
+    """Submit jobs; those that surely fail when they start only with ``--force``, or if a person at a terminal agrees.
+
+    Raises:
+        ServerRefusedError: the server refuses them, or they surely fail.
+    """
+
+    def send(**fields: object) -> Record:
+        return session.server.post(f"{API_V1}jobs/", {**body, **fields}, expects="job_group_id", repeatable=True)
+
+    if options.force:
+        return send()
+    try:
+        return send(strict=True)
+    except ServerRefusedError as error:
+        # A server of an earlier version.
+        if "strict" in error.errors:
+            return send()
+        if error.code != "surely_fails":
+            raise
+        if not can_ask():
+            sys.stderr.write("Nothing is submitted, because it would fail when it starts; --force submits it anyway.\n")
+            raise
+        for sentence in dict.fromkeys(each for sentences in error.errors.values() for each in sentences):
+            sys.stderr.write(f"It would fail when it starts: {plain(sentence)}\n")
+        sys.stderr.write("Submit anyway? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise
+    return send()
 
 
 def _jobs(options: Namespace) -> list[LocalDescription]:
@@ -135,23 +170,42 @@ def _wait(answer: Record, session: CommandSession) -> CommandOutput:
 def _rehearse(jobs: Sequence[LocalDescription], options: Namespace, session: CommandSession) -> CommandOutput:
     """Say what a submission would be answered; the names of local files are computed here."""
     coming: dict[str, str] = {}
+    contents: dict[str, dict[str, object]] = {}
 
     def name(path: Path) -> str:
         reference = digest_of(path)
         coming[reference] = path.name
+        with path.open("rb") as file:
+            head = b64encode(file.read(HEAD_BYTES)).decode()
+        contents[reference] = {"size_bytes": path.stat().st_size, "head": head}
         return reference
 
     sent = [job.with_names(name) for job in jobs]
     body = {**request_of(sent), **_envelope(sent, options), **({"coming_files": coming} if coming else {})}
-    answer = session.server.post(f"{API_V1}jobs/rehearsal/", body, expects="kinds", repeatable=True)
+    answer = _rehearsed({**body, "coming_contents": contents} if coming else body, session)
     number = answer["jobs"]
-    parts: list[Part] = [f"{number} job{'s' * (number != 1)} would be submitted."]
+    # Servers of earlier versions send no findings.
+    fails = any(each["surely_fails"] for each in answer.get("findings", ()))
+    parts: list[Part] = [f"{number} job{'s' * (number != 1)} would {'fail at the start' if fails else 'be submitted'}."]
     for kind in answer["kinds"]:
         parts += _kind(kind, number=number)
     if answer["uncompared"]:
         parts.append(f"{answer['uncompared']} jobs were not compared: their requirements are too many.")
     parts += [f"Warning: {plain(warning)}" for warning in answer["warnings"]]
-    return CommandOutput(answer, parts)
+    return CommandOutput(answer, parts, exit_code=Exit.REFUSED if fails else Exit.DONE)
+
+
+def _rehearsed(body: Mapping[str, object], session: CommandSession) -> Record:
+    def send(sent: Mapping[str, object]) -> Record:
+        return session.server.post(f"{API_V1}jobs/rehearsal/", sent, expects="kinds", repeatable=True)
+
+    try:
+        return send(body)
+    except ServerRefusedError as error:
+        # A server of an earlier version.
+        if "coming_contents" not in error.errors:
+            raise
+    return send({name: value for name, value in body.items() if name != "coming_contents"})
 
 
 def _kind(kind: Record, *, number: int) -> list[Part]:

@@ -178,3 +178,8 @@ class SubmissionBody(DescriptionBody):
     request_id = serializers.UUIDField(
         required=False, allow_null=True, help_text="Idempotency key: a repeated request returns the first response."
     )
+    strict = serializers.BooleanField(
+        required=False,
+        help_text="Whether jobs that surely fail when they start, such as those whose program no file brings, are "
+        "refused as `surely_fails`, instead of warned of; default false.",
+    )

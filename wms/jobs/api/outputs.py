@@ -30,6 +30,21 @@ class SubmittedJobOut(serializers.Serializer[object]):
     )
 
 
+class FindingOut(serializers.Serializer[Any]):
+    """One finding about descriptions, with its place and its cure."""
+
+    field = serializers.CharField(source="finding.field", help_text="Field of the description.")
+    file = serializers.CharField(source="finding.file", allow_null=True, help_text="Name of the file; null: none.")
+    line = serializers.IntegerField(source="finding.line", allow_null=True, help_text="Line in it; null: none.")
+    sentence = serializers.CharField(source="finding.sentence", help_text="What is wrong.")
+    cure = serializers.CharField(source="finding.cure", help_text="What to do; empty: the sentence says it.")
+    surely_fails = serializers.BooleanField(
+        source="finding.surely_fails", help_text="Whether the jobs fail when they start; such are refused by `strict`."
+    )
+    first = serializers.IntegerField(help_text="Position in the request of the first of its jobs, from 0.")
+    jobs = serializers.IntegerField(help_text="Number of its jobs.")
+
+
 class SubmissionOut(serializers.Serializer[object]):
     """Response to a submission."""
 
@@ -40,6 +55,7 @@ class SubmissionOut(serializers.Serializer[object]):
         help_text="Parts of the descriptions that were accepted, but are probably mistakes; attributes of JDL and CFG "
         "that are ignored, or mean something else than in DIRAC.",
     )
+    findings = FindingOut(many=True, help_text="Those of the warnings that have a place in a description or a file.")
 
 
 class UsageOut(serializers.Serializer[Job]):

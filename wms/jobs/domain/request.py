@@ -35,7 +35,7 @@ MAX_TEXT_CHARACTERS: Final = 4 * 1024 * 1024
 FILES: Final = "files"
 MAX_FILES: Final = 1000
 #: Fields of the request beside a description.
-ENVELOPE: Final = ("group", "request_id")
+ENVELOPE: Final = ("group", "request_id", "strict")
 #: {field: parser of the text in it, which replaces the other fields}.
 TEXT_FORMS: Final[Mapping[str, Callable[[str], DescribedJob]]] = MappingProxyType({"jdl": parse_jdl, "cfg": parse_cfg})
 FORMS: Final = (*TEXT_FORMS, "jobs")
@@ -70,6 +70,8 @@ class SubmissionIn:
     digest: bytes
     #: {warning about a JDL or CFG text: positions of its jobs}; no positions: it concerns all jobs.
     warnings: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: Whether jobs that surely fail when they start are refused, instead of warned of.
+    strict: bool = False
     #: Ids of the jobs in whose places these are; empty: they retry none.
     predecessors: Sequence[int] = ()
 
@@ -96,6 +98,9 @@ def parse_submission(body: object) -> SubmissionIn:
         raise _invalid("body", f"Send an object, a job description, not {shown(body)}.")
     content = {name: value for name, value in body.items() if name not in ENVELOPE}
     request_id = _request_id(body.get("request_id"))
+    strict = body.get("strict", False)
+    if not isinstance(strict, bool):
+        raise _invalid("strict", f"strict must be true or false, not {shown(strict)}.")
     if "jobs" in content:
         _refuse_beside("jobs", content)
         read = _list(content["jobs"])
@@ -107,6 +112,7 @@ def parse_submission(body: object) -> SubmissionIn:
         request_id=request_id,
         digest=b"" if request_id is None else _digest(body),
         warnings=read.warnings,
+        strict=strict,
     )
 
 

@@ -20,7 +20,7 @@ from wms.jobs.domain.data import home_of
 from wms.jobs.domain.description import DEFAULT_JOB_TYPE
 from wms.jobs.domain.executable_warnings import SandboxFile, depends_on_files
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, warnings_about
+from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, findings_about
 from wms.jobs.models import (
     CurrentJobCount,
     CurrentSiteJobCount,
@@ -211,4 +211,5 @@ def description_warnings(job: Job) -> list[str]:
     # For most jobs the files need not be read.
     rows = job.input_sandboxes.select_related("sandbox") if depends_on_files(description) else ()
     files = [SandboxFile(row.file_name, row.sandbox.is_archive) for row in rows]
-    return list(warnings_about([CheckedJob(description, files)], surroundings_of([description], vo=job.vo)))
+    found = findings_about([CheckedJob(description, files)], surroundings_of([description], vo=job.vo))
+    return [finding.text for finding in found]

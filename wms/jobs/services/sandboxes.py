@@ -68,11 +68,27 @@ class NamedSandbox:
 
     sandbox: Sandbox
     file_name: str
+    #: First bytes of a file that is not uploaded yet; None: they are not known.
+    coming_head: bytes | None = None
 
 
-def coming(file_name: str) -> NamedSandbox:
-    """Return a file that is not uploaded yet: its row is not saved, and its name says whether it is an archive."""
-    return NamedSandbox(sandbox=Sandbox(is_archive=file_name.endswith(ARCHIVE_ENDINGS)), file_name=file_name)
+def coming(file_name: str, *, size_bytes: int | None = None, head: bytes | None = None) -> NamedSandbox:
+    """Return a file that is not uploaded yet: its row is not saved, and its name says whether it is an archive.
+
+    Args:
+        file_name: for the payload.
+        size_bytes: its size; None: not known.
+        head: its first bytes; None: not known.
+    """
+    sandbox = Sandbox(is_archive=file_name.endswith(ARCHIVE_ENDINGS), size_bytes=size_bytes or 0)
+    return NamedSandbox(sandbox=sandbox, file_name=file_name, coming_head=head)
+
+
+def too_large() -> SandboxTooLargeError:
+    """Return the error for a file that is larger than the settings allow."""
+    return SandboxTooLargeError(
+        f"A sandbox may have {settings.WMS_SANDBOX_MAX_BYTES} bytes; larger files belong on a storage element."
+    )
 
 
 def reference_of(sandbox: Sandbox) -> str:
@@ -259,9 +275,7 @@ def _measure(content: BinaryIO) -> tuple[str, int]:
     while chunk := content.read(CHUNK_BYTES):
         size_bytes += len(chunk)
         if size_bytes > settings.WMS_SANDBOX_MAX_BYTES:
-            raise SandboxTooLargeError(
-                f"A sandbox may have {settings.WMS_SANDBOX_MAX_BYTES} bytes; larger files belong on a storage element."
-            )
+            raise too_large()
         sha256.update(chunk)
     return sha256.hexdigest(), size_bytes
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from taskqueues.domain.definition import JobRequirements, QueueDefinition
@@ -18,6 +18,7 @@ from wms.accounts.models import Group, User
 from wms.accounts.services import acting_group, left_for
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
 from wms.jobs.domain.description import JobDescription, as_stored
+from wms.jobs.domain.findings import Finding, FindingOfJobs
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.placeholders import JobIds
 from wms.jobs.domain.request import RequestedJob, SubmissionIn
@@ -70,6 +71,8 @@ class SubmissionResult:
     #: Sentences on jobs that are accepted but probably not as intended.
     warnings: Sequence[str]
     group: Group
+    #: Those of the warnings that have a place.
+    findings: Sequence[FindingOfJobs] = ()
     #: The jobs that wait now, which the response does not show; empty: it repeats an earlier one.
     queued: Sequence[QueuedJobs] = field(default=(), compare=False)
 
@@ -91,6 +94,7 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     Raises:
         RequestIdConflictError: the id was used for a different request.
         InvalidDescriptionError: a job requires something that does not exist.
+        SurelyFailsError: a job would fail when it starts, and the request is strict.
         RejectedError: the group to act in is wrong; with errors of ``group``.
         QuotaExceededError: more jobs would wait than a quota or WMS_MAX_WAITING_JOBS_PER_USER allows.
         DayExceededError: the owner would make more in this day than a user may.
@@ -105,7 +109,7 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     # First, so that a second request with the same id waits here for the outcome of the first.
     if not insert_submission(submission):
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
-    arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now)
+    arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now, strict=request.strict)
     arrival.warn_of_all(request.warnings)
     if request.group is None:
         _warn_of_other_group(arrival)
@@ -168,6 +172,7 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
         jobs=[SubmittedJob(new.id, new.kind.status, task_queue_of.get(new.id)) for new, _ in jobs],
         warnings=list(_warnings(arrival, job_ids)),
         group=arrival.group,
+        findings=arrival.findings,
         queued=_by_queue(jobs, task_queue_of),
     )
 
@@ -271,14 +276,16 @@ def _answered(earlier: Submission, request: SubmissionIn) -> SubmissionResult:
     if bytes(earlier.body_digest) != request.digest:
         sentence = "This request_id was used before with another body; give each new request a new one."
         raise RequestIdConflictError(sentence, errors={"request_id": [sentence]})
-    answer: Mapping[str, list[list[object]]] = earlier.answer or {"jobs": [], "warnings": []}
+    answer: Mapping[str, list[list[Any]]] = earlier.answer or {"jobs": [], "warnings": []}
     return SubmissionResult(
         job_group_id=earlier.pk,
         jobs=[SubmittedJob._make(job) for job in answer["jobs"]],
         warnings=[str(warning) for warning in answer["warnings"]],
         group=earlier.group,
+        findings=[FindingOfJobs(Finding(*finding), *of) for finding, *of in answer.get("findings", [])],
     )
 
 
 def _as_answer(result: SubmissionResult) -> dict[str, object]:
-    return {"jobs": result.jobs, "warnings": result.warnings}
+    findings = {"findings": result.findings} if result.findings else {}
+    return {"jobs": result.jobs, "warnings": result.warnings, **findings}

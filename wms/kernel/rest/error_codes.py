@@ -123,6 +123,10 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         ),
         "rejected": ("wrong input (category; used where no narrower code exists)", "see `detail`"),
         "scenario": ("a file of a simulation is wrong (command `simulate`)", "correct it"),
+        "surely_fails": (
+            "the request is strict, and jobs would fail when they start",
+            "correct what `errors` says, or submit without `strict`",
+        ),
         "too_many_changes": ("the request would make more changes than a minute allows", "name fewer jobs at a time"),
         "too_many_jobs": ("the filter of a bulk action finds too many jobs", "narrow it"),
         "unclear_vo": ("the VO is not named, or is none of the caller's", "name `vo`"),

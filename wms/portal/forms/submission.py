@@ -15,9 +15,10 @@ from django.utils.datastructures import MultiValueDict
 
 from resources.domain.classad import ClassAdError
 from wms.accounts.models import Group
-from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PRIORITY, InvalidDescriptionError
+from wms.jobs.domain.description import DEFAULT_CPU_TIME_S, MAX_CPU_TIME_S, MAX_PRIORITY, InvalidDescriptionError
 from wms.jobs.domain.description_checks import MAX_PATH
 from wms.jobs.domain.fields import shown
+from wms.jobs.domain.findings import SurelyFailsError
 from wms.jobs.domain.jdl import ATTRIBUTES, Json
 from wms.jobs.domain.request import ENVELOPE, TEXT_FORMS, SubmissionIn, one_group, parse_submission
 from wms.jobs.domain.sequences import MAX_PARAMETRIC_JOBS
@@ -38,15 +39,13 @@ from wms.portal.forms.fields import (
 from wms.portal.forms.quantities import DURATION, QuantityField
 from wms.wire.amounts import AMOUNT, AMOUNTS
 
-#: CPU time of the form unless another is given. 12 h counts as the segment of 50,000 s (``WMS_CPU_SEGMENTS_S``), which
-#: the 14 h queues of small sites still offer; a day, the default of REST, counts as 300,000 s, which they do not.
-DEFAULT_CPU_TIME_S: Final = 12 * 3600
-
 
 class FormAction(StrEnum):
     """The button that was pressed; ``SUBMIT`` has no value of its own, as forms of scripts do."""
 
     SUBMIT = ""
+    #: Although jobs surely fail when they start.
+    SUBMIT_ANYWAY = "anyway"
     CHECK = "check"
     SAVE = "save"
     SHOW_FORM = "show-form"
@@ -56,7 +55,7 @@ class FormAction(StrEnum):
     @property
     def needs_everything(self) -> bool:
         """Return whether the description must be complete."""
-        return self in {FormAction.SUBMIT, FormAction.CHECK}
+        return self in {FormAction.SUBMIT, FormAction.SUBMIT_ANYWAY, FormAction.CHECK}
 
 
 class SubmissionForm(forms.Form):
@@ -77,6 +76,8 @@ class SubmissionForm(forms.Form):
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
     #: About the text that was read last: attributes that are ignored, or mean something else than in DIRAC.
     warnings: Sequence[str] = ()
+    #: Whether it is refused only because jobs surely fail when they start.
+    surely_fails = False
 
     def __init__(
         self,
@@ -152,6 +153,7 @@ class SubmissionForm(forms.Form):
             sentence = "This form was sent before with other values, and its jobs exist. Submit again if"
             self.add_error(None, f"{sentence} you want these jobs as well.")
         else:
+            self.surely_fails = isinstance(error, SurelyFailsError)
             self._show(error.errors or {"": [error.detail]})
         self.change_data("request_id", [str(uuid4())])
 

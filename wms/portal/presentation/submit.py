@@ -188,6 +188,8 @@ def check_of(rehearsal: Rehearsal) -> Precheck:
     errors = [sentence for sentences in rehearsal.errors.values() for sentence in sentences][:_MOST_SENTENCES]
     kinds: Sequence[KindOfJobs] = rehearsal.kinds
     exclusions: Sequence[Exclusions] = ()
+    failures = list(dict.fromkeys(each.finding.text for each in rehearsal.findings if each.finding.surely_fails))
+    warnings = [sentence for sentence in rehearsal.warnings if sentence not in failures]
     if errors:
         kind, headline = "error", "It would be refused."
     elif len(kinds) + len(rehearsal.uncompared) > 1:
@@ -196,7 +198,9 @@ def check_of(rehearsal: Rehearsal) -> Precheck:
         fit = kinds[0].fit
         kind, headline = _headline(fit)
         kinds, exclusions = (), _exclusions(fit)
-    if rehearsal.warnings and kind == "success":
+    if failures:
+        kind, headline = "error", f"{_failing(rehearsal)} {headline}"
+    elif warnings and kind == "success":
         kind = "warning"
     kinds = sorted(kinds, key=lambda each: (FitOutcome.of(each.fit).value, -len(each.positions)))
     return Precheck(
@@ -206,9 +210,18 @@ def check_of(rehearsal: Rehearsal) -> Precheck:
         exclusions=exclusions,
         kinds=[_row(each) for each in kinds[:_MOST_KINDS]],
         left_out=_left_out(unlisted=kinds[_MOST_KINDS:], uncompared=rehearsal.uncompared),
-        warnings=rehearsal.warnings[:_MOST_SENTENCES],
-        errors=errors,
+        warnings=warnings[:_MOST_SENTENCES],
+        errors=[*errors, *failures[:_MOST_SENTENCES]],
     )
+
+
+def _failing(rehearsal: Rehearsal) -> str:
+    """Return how many of the jobs surely fail."""
+    if rehearsal.jobs == 1:
+        return "It would fail when it starts."
+    jobs = max(each.jobs for each in rehearsal.findings if each.finding.surely_fails)
+    number = "All jobs" if jobs == rehearsal.jobs else f"At least {jobs:,} of the {rehearsal.jobs:,} jobs"
+    return f"{number} would fail when they start."
 
 
 def refused(errors: Sequence[str]) -> Precheck:

@@ -1,9 +1,11 @@
 """Submission of jobs by a form, by JDL and by JSON, which are views of one description."""
 
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from http import HTTPStatus
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
@@ -42,12 +44,15 @@ from wms.portal.pages import show, signed_in
 from wms.portal.presentation.recipes import RECIPES
 from wms.portal.presentation.submit import Precheck, SubmitPage, check_of, page_of, refused
 from wms.portal.starts import Start
+from wms.wire.executables import HEAD_BYTES
 from wms.wire.protocol import SANDBOX_PREFIX
 
 #: Bytes of multipart's headers, and of the other fields of the form.
 ENVELOPE_BYTES = 1024 * 1024
 #: Size of all files of one form, in sandboxes of the largest size; more belong into several, or onto a storage element.
 LARGEST_SANDBOXES = 5
+#: Of a size that a browser tells.
+MOST_DIGITS: Final = 16
 
 View = Callable[[HttpRequest], HttpResponse]
 
@@ -173,9 +178,27 @@ def submit_check(request: HttpRequest) -> HttpResponse:
     action = _action_in(request, "tab")
     tab = _TABS.get(action, _TABS[FormAction.SHOW_FORM])
     form = tab.form(request.POST, groups=groups_of(user), action=FormAction.CHECK)
-    names = request.POST.getlist("coming")[:MAX_FILES]
-    coming = [KeptFile(f"{SANDBOX_PREFIX}{number:064x}", name) for number, name in enumerate(names)]
-    return render(request, "portal/_submit_check.html", {"check": _check(form, user, coming=coming)})
+    return render(request, "portal/_submit_check.html", {"check": _check(form, user, coming=_coming(request))})
+
+
+def _coming(request: HttpRequest) -> dict[KeptFile, stored_files.NamedSandbox]:
+    """Return the files that are chosen and not uploaded yet, with sizes and first bytes if a script told them."""
+    columns = [request.POST.getlist(name)[:MAX_FILES] for name in ("coming", "coming_size", "coming_head")]
+    files = {}
+    for number, (name, size, head) in enumerate(zip_longest(*columns, fillvalue="")):
+        if name:
+            size_bytes = int(size) if size.isascii() and size.isdecimal() and len(size) < MOST_DIGITS else None
+            named = stored_files.coming(name, size_bytes=size_bytes, head=_bytes_of(head))
+            files[KeptFile(f"{SANDBOX_PREFIX}{number:064x}", name)] = named
+    return files
+
+
+def _bytes_of(head: str) -> bytes | None:
+    """Return the first bytes of a file; None: none were told, as of an unreadable one."""
+    try:
+        return b64decode(head, validate=True)[:HEAD_BYTES] if head else None
+    except ValueError:
+        return None
 
 
 @login_required
@@ -202,8 +225,11 @@ def _answer(request: HttpRequest, shows: FormAction) -> HttpResponse:
     try:
         # Even if something else is wrong: the user need not choose them again.
         form.keep(_uploaded(form, user))
-        if is_valid and action is FormAction.SUBMIT:
-            return _to_new_jobs(request, submit(form.request(), owner=user, now=current_time()))
+        if is_valid and action in {FormAction.SUBMIT, FormAction.SUBMIT_ANYWAY}:
+            return _to_new_jobs(
+                request,
+                submit(replace(form.request(), strict=action is FormAction.SUBMIT), owner=user, now=current_time()),
+            )
         if is_valid and action is FormAction.SAVE:
             return _save(request, form, shows, user=user)
         if is_valid and action in _TABS:
@@ -295,7 +321,12 @@ def _start(request: HttpRequest, shows: FormAction, *, user: User, groups: Seque
 # ---- Actions of the buttons ------------------------------------------------------------------------------------------
 
 
-def _check(form: SubmissionForm, user: User, *, coming: Sequence[KeptFile] = ()) -> Precheck:
+def _check(
+    form: SubmissionForm,
+    user: User,
+    *,
+    coming: Mapping[KeptFile, stored_files.NamedSandbox] = MappingProxyType({}),
+) -> Precheck:
     """Return what a submission of the form would be answered."""
     if not form.is_valid():
         return refused(
@@ -306,9 +337,9 @@ def _check(form: SubmissionForm, user: User, *, coming: Sequence[KeptFile] = ())
                 for text in texts
             ]
         )
-    files = {file.reference: stored_files.coming(file.name) for file in coming}
+    files = {file.reference: named for file, named in coming.items()}
     try:
-        request = form.request(replaced(form.kept_files, coming))
+        request = form.request(replaced(form.kept_files, list(coming)))
         return check_of(rehearse(request, owner=user, coming_files=files, now=current_time()))
     except WmsError as error:
         return refused([sentence for sentences in error.errors.values() for sentence in sentences] or [error.detail])

@@ -8,6 +8,7 @@ from typing import Final
 
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.description import JobDescription
+from wms.jobs.domain.findings import Finding, FindingOfJobs
 from wms.jobs.domain.request import MAX_WRONG_FIELDS, RequestedJob
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.errors import RejectedError
@@ -29,6 +30,8 @@ class Arrival:
     group: Group
     jobs: tuple[RequestedJob, ...]
     now: datetime
+    #: Whether jobs that surely fail when they start are refused.
+    strict: bool = False
     #: Of a rehearsal, which writes nothing: files that the jobs name and that are not uploaded yet. None: the jobs are
     #: submitted.
     coming_files: Mapping[str, NamedSandbox] | None = None
@@ -37,6 +40,8 @@ class Arrival:
     warnings: dict[str, Sequence[int]] = field(default_factory=dict)
     #: Number of warnings beyond MAX_WARNINGS.
     left_out: int = 0
+    #: Those of the warnings that have a place.
+    findings: list[FindingOfJobs] = field(default_factory=list)
     #: By the references of a job.
     input_sandboxes: dict[tuple[str, ...], tuple[NamedSandbox, ...]] = field(default_factory=dict)
     #: Sites that hold all of the files, by the files of a job.
@@ -57,6 +62,15 @@ class Arrival:
     def is_rehearsal(self) -> bool:
         """Return whether nothing may be written."""
         return self.coming_files is not None
+
+    @property
+    def failures(self) -> Mapping[str, Sequence[str]]:
+        """Return {field: sentences} of the findings by which jobs surely fail, as errors are."""
+        failures: dict[str, list[str]] = {}
+        for finding, first, _ in self.findings:
+            if finding.surely_fails and len(failures) < MAX_WRONG_FIELDS:
+                failures.setdefault(f"{self.jobs[first].path}{finding.field}", []).append(finding.text)
+        return failures
 
     @property
     def refused_enough(self) -> bool:
@@ -89,6 +103,12 @@ class Arrival:
             self.warnings[sentence] = of
         else:
             self.left_out += 1
+
+    def find(self, finding: Finding, *, of: Sequence[int]) -> None:
+        """Add a finding, which is a warning with its place, about these jobs."""
+        if len(self.warnings) < MAX_WARNINGS or finding.surely_fails:
+            self.findings.append(FindingOfJobs(finding, first=of[0], jobs=len(of)))
+        self.warn(finding.text, of=of)
 
     def warn_of_all(self, warnings: Mapping[str, Sequence[int]]) -> None:
         """Add warnings with their positions."""

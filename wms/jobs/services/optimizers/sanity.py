@@ -4,20 +4,23 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from django.conf import settings
+
 from resources.queries.known_names import known_ces, known_elements, known_platforms, known_sites
 from taskqueues.services import submit_pools
 from wms.accounts.models import VO
 from wms.jobs.domain.data import absolute, home_of, is_own, lfn_of_output
 from wms.jobs.domain.description_checks import MAX_OUTPUT_PATH
-from wms.jobs.domain.executable_warnings import SandboxFile
+from wms.jobs.domain.executable_warnings import depends_on_files, program_of, script_in
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.shell_signs import shell_signs
-from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, quotes_are_closed, warnings_about
+from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, findings_about, quotes_are_closed
 from wms.jobs.queries import own_directories, surroundings_of
-from wms.jobs.services import sandbox_files, sandboxes
+from wms.jobs.services import sandboxes
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.output_names import check_output_names
 from wms.jobs.services.optimizers.placeholders import check_placeholders
+from wms.jobs.services.program_files import ProgramFiles
 from wms.kernel.names import several_in_one
 from wms.wire.executables import flaw_of_head
 from wms.wire.protocol import MAX_NAME
@@ -34,7 +37,7 @@ _MUST_EXIST: Final[Mapping[str, tuple[str, Callable[[VO], frozenset[str]]]]] = M
 
 
 def check_sanity(arrival: Arrival) -> None:
-    """Refuse jobs that could never run as described, and warn of those that probably will not."""
+    """Refuse jobs that could never run as described, and find what probably will not work."""
     for name, (noun, known_names_of) in _MUST_EXIST.items():
         names = arrival.values(name)
         if names:
@@ -47,8 +50,9 @@ def check_sanity(arrival: Arrival) -> None:
         check_output_names(arrival)
     _check_stall_windows(arrival)
     _check_arguments(arrival)
-    _check_executables(arrival)
-    _warn_about_descriptions(arrival)
+    files = ProgramFiles()
+    _check_executables(arrival, files)
+    _judge_descriptions(arrival, files)
     if (pools := arrival.values("submit_pools")) and not arrival.is_rehearsal:
         submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
 
@@ -88,6 +92,12 @@ def _check_input_sandboxes(arrival: Arrival) -> None:
             )
         except sandboxes.UnusableSandboxError as error:
             arrival.refuse_as(job, error)
+            continue
+        for named in arrival.input_sandboxes[references] if arrival.is_rehearsal else ():
+            # An uploaded one was refused by its upload.
+            if named.sandbox.size_bytes > settings.WMS_SANDBOX_MAX_BYTES:
+                size = f"{named.file_name} has {named.sandbox.size_bytes} bytes. "
+                arrival.refuse(job, "input_sandbox", f"{size}{sandboxes.too_large().detail}")
 
 
 def _is_uploaded(entry: str) -> bool:
@@ -140,27 +150,25 @@ def _check_arguments(arrival: Arrival) -> None:
             arrival.refuse(job, "arguments", sentence)
 
 
-def _check_executables(arrival: Arrival) -> None:
-    """Refuse executables that run nowhere as meant, if they are files of their own; archives are not opened."""
+def _check_executables(arrival: Arrival, files: ProgramFiles) -> None:
+    """Refuse executables that run nowhere as meant, if they are files of their own."""
     for job in arrival.among(lambda description: description.input_sandbox):
         name = job.common.executable.removeprefix("./")
         named_sandboxes = arrival.input_sandboxes.get(job.common.input_sandbox, ())
-        own = next((named.sandbox for named in named_sandboxes if named.file_name == name), None)
-        # A rehearsal may name a file that is not uploaded yet.
-        if own is not None and own.digest and not own.is_archive and not arrival.refused_enough:
-            head = sandbox_files.head_of(own.digest)
-            flaw = None if head is None else flaw_of_head(name, head)
-            if flaw is not None:
-                arrival.refuse(job, "executable", f"{flaw.sentence}.")
+        head = None if arrival.refused_enough else files.head_of_own(name, named_sandboxes)
+        flaw = None if head is None else flaw_of_head(name, head)
+        if flaw is not None:
+            cure = f": {flaw.cure}" if flaw.cure else ""
+            arrival.refuse(job, "executable", f"{flaw.sentence}{cure}.")
 
 
-def _warn_about_descriptions(arrival: Arrival) -> None:
-    """Warn of descriptions that will probably not work as intended; equal ones are checked once."""
+def _judge_descriptions(arrival: Arrival, files: ProgramFiles) -> None:
+    """Find what will probably not work as intended; equal descriptions are checked once."""
     distinct: dict[tuple[object, ...], CheckedJob] = {}
     alike: dict[tuple[object, ...], list[int]] = {}
     positions_of_part: dict[tuple[int, str], list[int]] = {}
     for position, job in enumerate(arrival.jobs):
-        arguments = job.described.arguments if shell_signs(job.common.executable, job.described.arguments) else ""
+        arguments = _judged_arguments(job.common.executable, job.described.arguments)
         positions_of_part.setdefault((id(job.common), arguments), []).append(position)
     for (_, arguments), positions in positions_of_part.items():
         common = arrival.jobs[positions[0]].common
@@ -169,9 +177,17 @@ def _warn_about_descriptions(arrival: Arrival) -> None:
         alike.setdefault(about, []).extend(positions)
         if about not in distinct:
             named_sandboxes = arrival.input_sandboxes.get(common.input_sandbox, ())
-            files = [SandboxFile(named.file_name, named.sandbox.is_archive) for named in named_sandboxes]
-            distinct[about] = CheckedJob(description, files)
+            if depends_on_files(description):
+                named, head = files.named(program_of(description).name, named_sandboxes)
+            else:
+                named, head = files.named("", named_sandboxes)
+            distinct[about] = CheckedJob(description, named, head)
     kinds, positions_of = list(distinct.values()), list(alike.values())
     surroundings = surroundings_of([kind.description for kind in kinds], vo=arrival.vo)
-    for sentence, warned in warnings_about(kinds, surroundings).items():
-        arrival.warn(sentence, of=sorted(position for kind in warned for position in positions_of[kind]))
+    for finding, found in findings_about(kinds, surroundings).items():
+        arrival.find(finding, of=sorted(position for kind in found for position in positions_of[kind]))
+
+
+def _judged_arguments(executable: str, arguments: str) -> str:
+    """Return the arguments, or the script in them, as far as findings depend on them."""
+    return arguments if shell_signs(executable, arguments) else script_in(executable, arguments)

@@ -14,6 +14,7 @@ from taskqueues.services import submit_pools
 from wms.accounts.models import VO
 from wms.jobs.domain.data import lfns_of_sandbox, narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
+from wms.jobs.domain.findings import SurelyFailsError
 from wms.jobs.domain.jdl import field_hint
 from wms.jobs.domain.request import RequestedJob
 from wms.jobs.services.enqueueing import queue_definition
@@ -161,8 +162,11 @@ def optimize(arrival: Arrival) -> None:
 
     Raises:
         InvalidDescriptionError: with the errors of all jobs from the first failing step.
+        SurelyFailsError: the request is strict, and some jobs would fail when they start; with their errors.
     """
     for step in (check_sanity, locate_input_data, bound_task_queues, register_requirements):
         step(arrival)
         if arrival.errors:
             raise InvalidDescriptionError(arrival.errors)
+    if arrival.strict and (failures := arrival.failures):
+        raise SurelyFailsError(next(iter(failures.values()))[0], errors=failures)
