@@ -39,6 +39,8 @@ WHILE_BUSY: dict[str, BeatEntry] = {
     "expire-leases": every(5, "matching.expire_leases"),
     # A drained pilot gets no jobs from the mark on; the command to leave is as urgent as one to kill.
     "tell-drained-pilots": every(5, "matching.tell_drained_pilots"),
+    # A canary takes minutes; a run reads the rows of submissions that have one, mostly none.
+    "decide-canaries": every(10, "jobs.decide_canaries"),
     # PIL §2.3: Directors "work in cycles repeating the same logic on each iteration".
     "direct-pilots": every(settings.WMS_DIRECTOR_CYCLE_S, "matching.direct_pilots"),
     # PIL §2.3: each is "accompanied by a corresponding Pilot Status Agent", which runs even where no pilots are sent.

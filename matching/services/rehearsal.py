@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -11,11 +11,11 @@ from django.db import transaction
 from matching.domain.findings import Fit
 from matching.queries.explain.comparison import Comparison
 from matching.queries.fit_of_description import fit_of
-from matching.services.submission import MOST_EXAMINED
 from taskqueues.domain.definition import JobRequirements, QueueDefinition
 from taskqueues.services.index.shared import index
 from wms.accounts.models import User
 from wms.accounts.services import acting_group
+from wms.jobs.domain.canaries import at_each_site
 from wms.jobs.domain.data import narrowed
 from wms.jobs.domain.description import DescriptionParts, InvalidDescriptionError, JobDescription, as_json
 from wms.jobs.domain.findings import FindingOfJobs
@@ -25,8 +25,11 @@ from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.steps import optimize, requirements_key, requirements_of
 from wms.jobs.services.sandboxes import NamedSandbox
+from wms.jobs.services.submission import is_repeated
 from wms.kernel.memo import Memo
 
+#: Task queues of one request that are examined, also by a submission; each is compared with every queue of the VO.
+MOST_EXAMINED: Final = 100
 #: Comparisons of a kind of jobs with a queue, in one rehearsal: it is repeated while the user types, and a comparison
 #: takes about 40 µs unless it was made in the same minute. One kind is always compared with all queues.
 MOST_COMPARED: Final = 5_000
@@ -101,6 +104,32 @@ def rehearse(
         kinds=kinds,
         uncompared=uncompared,
     )
+
+
+def with_canaries_at_sites(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionIn:
+    """Return the request with one job for each site that its jobs fit, which may run only there, as its canaries.
+
+    A request that is repeated gets what was answered before, so nothing is chosen for it.
+
+    Raises:
+        RejectedError, InvalidDescriptionError, SurelyFailsError: as ``rehearse``; or its jobs fit no site.
+    """
+    if is_repeated(request, owner=owner):
+        return request
+    rehearsal = rehearse(request, owner=owner, coming_files={}, now=now)
+    if rehearsal.errors:
+        # The submission refuses it, with these errors.
+        return request
+    site_of = at_each_site((kind.positions, kind.fit.sites) for kind in rehearsal.kinds if kind.fit is not None)
+    if not site_of:
+        sentence = "No site takes these jobs at present, so there is none for a canary; submit them without one."
+        raise InvalidDescriptionError({"canary": [sentence]})
+    jobs = list(request.jobs)
+    for position, site in site_of.items():
+        described = jobs[position].described
+        placed = described._replace(common=replace(described.common, sites=(site,)))
+        jobs[position] = jobs[position]._replace(described=placed)
+    return replace(request, jobs=jobs, canaries=sorted(site_of))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from django.db import transaction
 from matching.domain.sentences import waiting
 from matching.queries.explain.comparison import Comparison
 from matching.queries.explain.unmatched import unmatched
+from matching.services.rehearsal import MOST_EXAMINED, with_canaries_at_sites
 from taskqueues.services.index.shared import index
 from wms.accounts.models import Group, User
 from wms.jobs.domain.request import SubmissionIn
@@ -20,8 +21,6 @@ from wms.kernel.errors import WmsError
 from wms.kernel.life import LifeEvent, tell
 from wms.kernel.memo import Memo, RecentlyUsed, state_of
 
-#: Task queues of one request that are examined; each is compared with every queue of the VO.
-MOST_EXAMINED: Final = 100
 #: Warnings in the answer to one request.
 MAX_WARNINGS: Final = 50
 #: Comparisons of a task queue that fits no queue with one queue: as many as explain makes for one job in the largest
@@ -44,6 +43,8 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     memo = index.current().memo
     try:
         request = workflows.with_scripts(request, owner=owner, now=now)
+        if request.canary_at_each_site:
+            request = with_canaries_at_sites(request, owner=owner, now=now)
         with transaction.atomic(durable=True):
             result = submission.accept(request, owner=owner, now=now)
             warnings = _warnings(result.queued, owner, result.group, memo=memo, now=now) if result.queued else []

@@ -168,7 +168,8 @@ def test_an_upgraded_database_has_the_tables_of_a_new_one_and_all_its_rows(
         "outputname|output name|madetoday|made today|usersession|user session|storedbytes|stored bytes|"
         "archivefile|archive file|removalpermit|removal permit|removalsweep|removal sweep|"
         "storedmeasurements|stored measurements|configurationchange|idmark|id mark|lastbackup|last backup|"
-        "directordecision|director decision|siteadministrator|site administrator|downtime|jobretry|job retry"
+        "directordecision|director decision|siteadministrator|site administrator|downtime|jobretry|job retry|"
+        "submissioncanary|submission canary"
     )
     counted = re.compile(rf"--|$|.*({names}|auth_permission_id_seq|django_content_type_id_seq)")
     rows = [row for row in rows_of(upgraded) if not counted.match(row)]

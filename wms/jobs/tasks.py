@@ -6,7 +6,15 @@ from celery import shared_task
 from django.db import transaction
 
 from wms.jobs.queries import are_awaited
-from wms.jobs.services import counting, notices, reevaluation, sandbox_upkeep, suspensions, unused_submit_pools
+from wms.jobs.services import (
+    canaries,
+    counting,
+    notices,
+    reevaluation,
+    sandbox_upkeep,
+    suspensions,
+    unused_submit_pools,
+)
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.clock import current_time
 
@@ -46,6 +54,12 @@ def end_payloads_of_suspended() -> None:
 def send_notices() -> None:
     """Send mail about submissions that have ended, to owners who want it; runs every minute."""
     notices.send_due(now=current_time())
+
+
+@shared_task(name="jobs.decide_canaries", ignore_result=True, acks_late=True)
+def decide_canaries() -> None:
+    """Release the held jobs of submissions whose canaries are Done (ADR 118); runs every 10 seconds."""
+    canaries.decide_due(now=current_time())
 
 
 def reevaluate_soon(lfns: Collection[str]) -> None:

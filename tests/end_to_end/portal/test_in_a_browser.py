@@ -112,7 +112,9 @@ def test_alice_submits_a_job_sees_it_and_kills_it(live_server: LiveServer, brows
     log_in(browser, live_server, username="alice")
     page.get_by_role("link", name="Submit the first job").click()
     page.get_by_label("Executable").fill("./run.sh")
-    page.get_by_label("Input files").set_input_files({"name": "run.sh", "mimeType": "", "buffer": b"#!/bin/sh\necho hi\n"})
+    page.get_by_label("Input files").set_input_files(
+        {"name": "run.sh", "mimeType": "", "buffer": b"#!/bin/sh\necho hi\n"}
+    )
     page.get_by_label("Job name").fill("from the browser")
     page.get_by_role("button", name="Submit").click()
     # A second message warns that no queue could run it.

@@ -21,6 +21,7 @@ from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from ..wire.executables import HEAD_BYTES
 from ..wire.protocol import API_V1
+from .arguments import whole_number
 from .command import Command, CommandOutput, CommandSession
 from .description_options import add_description, described
 
@@ -42,9 +43,19 @@ def _configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--group", metavar="GROUP", help="group in which you act")
     parser.add_argument("--force", action="store_true", help="submit jobs even if they surely fail when they start")
+    parser.add_argument(
+        "--canary",
+        metavar="N",
+        type=_canary,
+        help="run N jobs first, or one at each site if N is `sites`; the others are held until these are Done",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what fits where; submit and upload nothing")
     parser.add_argument("--wait", action="store_true", help="wait until all jobs have ended; 0 if all are Done, else 1")
     add_description(parser)
+
+
+def _canary(text: str) -> int | str:
+    return text if text == "sites" else whole_number(text)
 
 
 def _submit(options: Namespace, session: CommandSession) -> CommandOutput:
@@ -62,7 +73,7 @@ def _submit(options: Namespace, session: CommandSession) -> CommandOutput:
     for warning in answer["warnings"]:
         sys.stderr.write(f"Warning: {plain(warning)}\n")
     if options.wait:
-        return _wait(answer, session)
+        return _wait(answer, session, has_canary=options.canary is not None)
     return CommandOutput(answer, _submitted(answer, session))
 
 
@@ -116,7 +127,8 @@ def _envelope(jobs: Sequence[Mapping[str, object]], options: Namespace) -> dict[
         for job in jobs:
             if isinstance(job, dict):
                 job.pop("group", None)
-    return {} if group is None else {"group": group}
+    canary = {} if options.canary is None else {"canary": options.canary}
+    return canary if group is None else {**canary, "group": group}
 
 
 def _submitted(answer: Record, session: CommandSession) -> list[Part]:
@@ -140,8 +152,8 @@ def _told(answer: Record) -> str:
 # ---- waiting ---------------------------------------------------------------------------------------------------------
 
 
-def _wait(answer: Record, session: CommandSession) -> CommandOutput:
-    """Show the progress of the jobs until all have ended."""
+def _wait(answer: Record, session: CommandSession, *, has_canary: bool) -> CommandOutput:
+    """Show the progress of the jobs until all have ended, or are held because a canary was not Done."""
     # Before the end: who interrupts the waiting needs to know the jobs.
     sys.stderr.write(f"{_told(answer)}\n")
     bar = ProgressBar(sys.stderr, colours=session.console.colours)
@@ -150,7 +162,8 @@ def _wait(answer: Record, session: CommandSession) -> CommandOutput:
         while True:
             jobs = counts_of(session.server, answer["job_group_id"])
             bar.show(jobs, width=session.console.size.columns)
-            if ended(jobs) == sum(jobs.values()):
+            held = jobs.get("Held", 0) if has_canary and ended(jobs) > jobs.get("Done", 0) else 0
+            if ended(jobs) + held == sum(jobs.values()):
                 break
             time.sleep(look_s)
             look_s = min(_LONGEST_LOOK_S, look_s * 1.2)
@@ -158,6 +171,9 @@ def _wait(answer: Record, session: CommandSession) -> CommandOutput:
         bar.end()
     number, done = sum(jobs.values()), jobs.get("Done", 0)
     parts: list[Part] = [f"{done} of {number} jobs are Done."]
+    if held:
+        named = f"--submission {answer['job_group_id']} status:held"
+        parts.append(f"{held} stay Held, because a canary is not: `wms release {named}` or `wms kill {named}`.")
     if done < number:
         parts.append(Note(f"`wms failures --submission {answer['job_group_id']}` shows what went wrong."))
     code = Exit.DONE if done == number else Exit.REFUSED

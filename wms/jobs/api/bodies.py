@@ -1,8 +1,10 @@
 """Documentation of request bodies that the domain parses: descriptions and submissions (wms.jobs.domain.request)."""
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from wms.accounts.domain import MAX_STALLED_S
+from wms.jobs.domain.canaries import EACH_SITE, MAX_CANARIES
 from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PRIORITY
 from wms.jobs.domain.description_checks import (
     DATA_POLICIES,
@@ -164,8 +166,20 @@ class DescriptionBody(EditBody):
         return {**super().get_fields(), **amounts}
 
 
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "integer", "minimum": 0, "maximum": MAX_CANARIES},
+            {"type": "string", "enum": [EACH_SITE]},
+        ]
+    }
+)
+class CanaryField(serializers.JSONField):
+    """A number of jobs, or the word for one at each site."""
+
+
 class SubmissionBody(DescriptionBody):
-    """Fields of one description, or `jdl`, or `cfg`, or `jobs`; beside these `group` and `request_id`."""
+    """Fields of one description, or `jdl`, or `cfg`, or `jobs`; beside these `group`, `request_id` and others."""
 
     jobs = DescriptionBody(
         many=True, required=False, help_text=f"List of 1 to {MAX_JOBS} descriptions, in place of one."
@@ -182,4 +196,10 @@ class SubmissionBody(DescriptionBody):
         required=False,
         help_text="Whether jobs that surely fail when they start, such as those whose program no file brings, are "
         "refused as `surely_fails`, instead of warned of; default false.",
+    )
+    canary = CanaryField(
+        required=False,
+        allow_null=True,
+        help_text="So many jobs, the first ones, wait at once, and the others are Held until these are Done; `sites`: "
+        "one job for each site that the jobs fit, which runs only there; default 0: all wait at once.",
     )

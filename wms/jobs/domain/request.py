@@ -11,6 +11,7 @@ from uuid import UUID
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain import parametric
 from wms.jobs.domain.attribute_reader import DescribedJob
+from wms.jobs.domain.canaries import parsed_canary
 from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.description import (
     KNOWN_FIELDS,
@@ -35,7 +36,7 @@ MAX_TEXT_CHARACTERS: Final = 4 * 1024 * 1024
 FILES: Final = "files"
 MAX_FILES: Final = 1000
 #: Fields of the request beside a description.
-ENVELOPE: Final = ("group", "request_id", "strict")
+ENVELOPE: Final = ("group", "request_id", "strict", "canary")
 #: {field: parser of the text in it, which replaces the other fields}.
 TEXT_FORMS: Final[Mapping[str, Callable[[str], DescribedJob]]] = MappingProxyType({"jdl": parse_jdl, "cfg": parse_cfg})
 FORMS: Final = (*TEXT_FORMS, "jobs")
@@ -72,6 +73,10 @@ class SubmissionIn:
     warnings: Mapping[str, Sequence[int]] = field(default_factory=dict)
     #: Whether jobs that surely fail when they start are refused, instead of warned of.
     strict: bool = False
+    #: Positions of the jobs that run first, while the others are Held; empty: all wait at once.
+    canaries: Sequence[int] = ()
+    #: Whether one job for each site where they may run is to be a canary; which, is not decided here.
+    canary_at_each_site: bool = False
     #: Ids of the jobs in whose places these are; empty: they retry none.
     predecessors: Sequence[int] = ()
 
@@ -101,6 +106,10 @@ def parse_submission(body: object) -> SubmissionIn:
     strict = body.get("strict", False)
     if not isinstance(strict, bool):
         raise _invalid("strict", f"strict must be true or false, not {shown(strict)}.")
+    try:
+        canaries, at_each_site = parsed_canary(body.get("canary"))
+    except ValueError as error:
+        raise _invalid("canary", str(error)) from error
     if "jobs" in content:
         _refuse_beside("jobs", content)
         read = _list(content["jobs"])
@@ -113,6 +122,8 @@ def parse_submission(body: object) -> SubmissionIn:
         digest=b"" if request_id is None else _digest(body),
         warnings=read.warnings,
         strict=strict,
+        canaries=range(min(canaries, len(read.jobs))),
+        canary_at_each_site=at_each_site,
     )
 
 

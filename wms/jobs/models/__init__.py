@@ -20,7 +20,13 @@ from wms.jobs.models.jobs import Job, JobOnHost, JobQuerySet, SiteLayout
 from wms.jobs.models.retention import ArchiveFile, ArchiveState, RemovalPermit, RemovalSweep
 from wms.jobs.models.retries import JobRetry
 from wms.jobs.models.sandboxes import InputSandbox, Sandbox, SandboxUpload, StoredBytes
-from wms.jobs.models.submissions import NameRest, Submission, SubmissionContent, SubmissionNotice
+from wms.jobs.models.submissions import (
+    NameRest,
+    Submission,
+    SubmissionCanary,
+    SubmissionContent,
+    SubmissionNotice,
+)
 from wms.jobs.models.visibility import OwnedQuerySet
 
 __all__ = [
@@ -59,6 +65,7 @@ __all__ = [
     "StoredBytes",
     "StoredDescription",
     "Submission",
+    "SubmissionCanary",
     "SubmissionContent",
     "SubmissionJobCount",
     "SubmissionNotice",

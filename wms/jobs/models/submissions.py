@@ -1,4 +1,4 @@
-"""Submissions, their notices by mail, and what their jobs have in common."""
+"""Submissions, their notices by mail, their canaries, and what their jobs have in common."""
 
 from uuid import uuid4
 
@@ -53,6 +53,21 @@ class SubmissionNotice(models.Model):
 
     def __str__(self) -> str:
         return f"notice of submission {self.submission_id}"
+
+
+class SubmissionCanary(models.Model):
+    """One row is one submission whose other jobs are Held until its canaries are Done (ADR 118).
+
+    The row is deleted when none of them is held for this reason any more.
+    """
+
+    submission = models.OneToOneField(Submission, models.CASCADE, primary_key=True, related_name="canary")
+    job_ids = ArrayField(models.BigIntegerField(), help_text="Of the canaries.")
+    reason = models.CharField(max_length=255, help_text="Minor status of the jobs that it holds.")
+    due_at = models.DateTimeField(help_text="Time of the next look whether the canaries are Done.")
+
+    def __str__(self) -> str:
+        return f"canaries of submission {self.submission_id}"
 
 
 class NameRest(models.TextChoices):

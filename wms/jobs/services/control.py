@@ -148,17 +148,23 @@ def _hold(job_ids: frozenset[int], cause: _Cause) -> BulkOutcome:
 
 
 def _release(job_ids: frozenset[int], cause: _Cause) -> BulkOutcome:
+    return release(job_ids, minor=f"Released by {cause.by.username}", source=cause.by.username, now=cause.now)
+
+
+@transaction_required
+def release(job_ids: Collection[int], *, minor: str, source: str, now: datetime) -> BulkOutcome:
+    """Let held jobs wait again; *minor* and *source* are those of ``transitions.record``."""
     released = transitions.record(
         job_ids,
         status=JobStatus.WAITING,
-        minor=f"Released by {cause.by.username}",
-        source=cause.by.username,
-        now=cause.now,
+        minor=minor,
+        source=source,
+        now=now,
         # Rescheduled jobs may become Waiting too, but only after their leases have ended.
         only_from={JobStatus.HELD},
     )
     jobs = list(Job.objects.with_description().filter(pk__among=released.moved.keys()))
-    enqueueing.put_back_in_queues(jobs, now=cause.now, held_back=enqueueing.carried_by(jobs))
+    enqueueing.put_back_in_queues(jobs, now=now, held_back=enqueueing.carried_by(jobs))
     refused = {
         job_id: transitions.IllegalTransitionError(f"Job {job_id} is {status}; only a Held job can be released.")
         for job_id, status in released.refused.items()

@@ -17,14 +17,14 @@ from taskqueues.services.queueing import WaitingJob
 from wms.accounts.models import Group, User
 from wms.accounts.services import acting_group, left_for
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
-from wms.jobs.domain.description import JobDescription, as_stored
+from wms.jobs.domain.description import InvalidDescriptionError, JobDescription, as_stored
 from wms.jobs.domain.findings import Finding, FindingOfJobs
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.placeholders import JobIds
 from wms.jobs.domain.request import RequestedJob, SubmissionIn
 from wms.jobs.models import Submission
 from wms.jobs.queries import group_of_last_job
-from wms.jobs.services import notices, retries, transitions
+from wms.jobs.services import canaries, notices, retries, transitions
 from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.output_names import plan_output_names
@@ -93,7 +93,8 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
 
     Raises:
         RequestIdConflictError: the id was used for a different request.
-        InvalidDescriptionError: a job requires something that does not exist.
+        InvalidDescriptionError: a job requires something that does not exist, or waits for its input data and is to be
+            held for a canary.
         SurelyFailsError: a job would fail when it starts, and the request is strict.
         RejectedError: the group to act in is wrong; with errors of ``group``.
         QuotaExceededError: more jobs would wait than a quota or WMS_MAX_WAITING_JOBS_PER_USER allows.
@@ -119,7 +120,7 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     quotas.refuse_beyond(vo_id=arrival.vo.pk, group_id=group.pk, owner_id=owner.pk, coming=coming)
     if request.predecessors:
         retries.lock_predecessors(request.predecessors)
-    result = _insert(submission, arrival)
+    result = _insert(submission, arrival, canary_positions=request.canaries)
     if request.predecessors:
         retries.note_retries([job.id for job in result.jobs], request.predecessors)
     notices.expect(submission, owner=owner)
@@ -144,10 +145,15 @@ def _warn_of_other_group(arrival: Arrival) -> None:
         arrival.warn(sentence)
 
 
-def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
+def _insert(submission: Submission, arrival: Arrival, *, canary_positions: Sequence[int]) -> SubmissionResult:
     job_ids = reserve_job_ids(len(arrival.jobs))
     kinds = _Kinds(arrival)
     jobs = [kinds.new_job(requested, job_id) for job_id, requested in zip(job_ids, arrival.jobs, strict=True)]
+    first = [job_ids[position] for position in canary_positions]
+    held = set(job_ids) - set(first) if first else set()
+    if held and any(definition is None for _, definition in jobs):
+        sentence = "Jobs that wait for their input data cannot be held for a canary; submit them without one."
+        raise InvalidDescriptionError({"canary": [sentence]})
     described_bytes = partial(_description_bytes, [new for new, _ in jobs])
     left = count_in_day(arrival.owner, arrival.group, jobs=len(jobs), description_bytes=described_bytes)
     for sentence in filter(None, [left, warn_of_outputs(arrival.owner)]):
@@ -163,13 +169,22 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
                 for named in arrival.input_sandboxes.get(requested.common.input_sandbox, ())
             ),
         )
-    waiting = [WaitingJob(new.id, definition, new.kind.priority) for new, definition in jobs if definition is not None]
+    if held:
+        canaries.hold(sorted(held), submission=submission, canaries=first, now=arrival.now)
+    waiting = [
+        WaitingJob(new.id, definition, new.kind.priority)
+        for new, definition in jobs
+        if definition is not None and new.id not in held
+    ]
     task_queue_of = queueing.enqueue(waiting, now=arrival.now)
     # Last: running jobs that store a file of such a name wait for this transaction.
     plan_output_names(arrival, job_ids)
     return SubmissionResult(
         job_group_id=submission.pk,
-        jobs=[SubmittedJob(new.id, new.kind.status, task_queue_of.get(new.id)) for new, _ in jobs],
+        jobs=[
+            SubmittedJob(new.id, JobStatus.HELD if new.id in held else new.kind.status, task_queue_of.get(new.id))
+            for new, _ in jobs
+        ],
         warnings=list(_warnings(arrival, job_ids)),
         group=arrival.group,
         findings=arrival.findings,
@@ -210,7 +225,8 @@ def _by_queue(
     """Return the waiting jobs by task queue, each with the description of its first job."""
     first: dict[int, tuple[NewJob, QueueDefinition]] = {}
     for new, definition in jobs:
-        if definition is not None:
+        # A job that is held for a canary has a definition, and is in no task queue.
+        if definition is not None and new.id in task_queue_of:
             first.setdefault(task_queue_of[new.id], (new, definition))
     count = Counter(task_queue_of.values())
     return [

@@ -80,6 +80,7 @@ _EMPTY_SUBMISSIONS: Final = """
 
 _REMOVE_SUBMISSIONS: Final = (
     "DELETE FROM jobs_submissionnotice WHERE submission_id = ANY(%s::uuid[])",
+    "DELETE FROM jobs_submissioncanary WHERE submission_id = ANY(%s::uuid[])",
     "DELETE FROM jobs_submissioncontent WHERE submission_id = ANY(%s::uuid[])",
     "DELETE FROM jobs_submission WHERE id = ANY(%s::uuid[])",
 )

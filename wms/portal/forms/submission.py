@@ -15,6 +15,7 @@ from django.utils.datastructures import MultiValueDict
 
 from resources.domain.classad import ClassAdError
 from wms.accounts.models import Group
+from wms.jobs.domain.canaries import EACH_SITE
 from wms.jobs.domain.description import DEFAULT_CPU_TIME_S, MAX_CPU_TIME_S, MAX_PRIORITY, InvalidDescriptionError
 from wms.jobs.domain.description_checks import MAX_PATH
 from wms.jobs.domain.fields import shown
@@ -67,6 +68,12 @@ class SubmissionForm(forms.Form):
         allow_empty_file=True,
         label="Input files",
         help_text="Files for the job's directory; archives are unpacked there. Drop them anywhere on the page.",
+    )
+    canary = forms.ChoiceField(
+        required=False,
+        choices=[("", "all at once"), ("1", "one job first"), (EACH_SITE, "one job at each site first")],
+        label="Begin with",
+        help_text="The other jobs are held until these, the canaries, are Done.",
     )
     save_as = forms.CharField(required=False, max_length=MAX_NAME, label="Save as")
     kept = forms.Field(required=False, widget=forms.MultipleHiddenInput)
@@ -136,7 +143,9 @@ class SubmissionForm(forms.Form):
         draft = self.draft(files)
         group = {} if draft.group is None else {"group": draft.group}
         named = files_of_jobs(draft.description, draft.files)
-        return {**draft.description, **named, **group, "request_id": str(self.cleaned_data["request_id"])}
+        chosen = self.cleaned_data["canary"]
+        canary = {"canary": int(chosen) if chosen.isdecimal() else chosen} if chosen else {}
+        return {**draft.description, **named, **group, **canary, "request_id": str(self.cleaned_data["request_id"])}
 
     def request(self, files: Sequence[KeptFile] | None = None) -> SubmissionIn:
         """Return the request, with the warnings about its text.

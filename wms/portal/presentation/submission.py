@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from wms.jobs.domain.lifecycle import FINAL, Action, JobStatus, sources_of
 from wms.jobs.domain.time_left import PayloadProgress, time_left
-from wms.jobs.models import NameRest, SubmissionContent
+from wms.jobs.models import NameRest, SubmissionCanary, SubmissionContent
 from wms.jobs.queries.failures import Failures
 from wms.jobs.queries.submissions import RECENTLY, CountedSubmission, JobsOfSubmission, PlaceCount
 from wms.kernel.names import counted
@@ -135,6 +135,14 @@ class ActionButton:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryNote:
+    """Why jobs of a submission are held."""
+
+    reason: str
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionPage:
     """One submission on its own page."""
 
@@ -149,6 +157,8 @@ class SubmissionPage:
     failures: FailuresView | None
     buttons: Sequence[ActionButton]
     warnings: Sequence[str]
+    #: Why jobs are held until its canaries are Done, and the first of these; None: none is held for this.
+    canary: CanaryNote | None
     #: Jobs whose output can be downloaded.
     outputs: int
     jobs_url: str
@@ -177,6 +187,7 @@ def submission_view(
     jobs: JobsOfSubmission,
     failures: Failures | None,
     warnings: Sequence[str],
+    canary: SubmissionCanary | None,
     removed_after_days: Mapping[JobStatus, int],
     now: datetime,
 ) -> SubmissionPage:
@@ -187,6 +198,7 @@ def submission_view(
         jobs: what its jobs tell; ends are counted since ``now - RECENTLY``.
         failures: its failed jobs; None: there are none.
         warnings: with which it was answered.
+        canary: its canaries; None: no job is held for them.
         removed_after_days: {final status: age at which jobs of its VO are removed}.
         now: the time of the page.
     """
@@ -209,6 +221,7 @@ def submission_view(
             _button(content, each, number) for each in ACTIONS if (number := number_in(submission.jobs, each.statuses))
         ],
         warnings=warnings,
+        canary=None if canary is None else CanaryNote(reason=canary.reason, job_id=canary.job_ids[0]),
         outputs=jobs.outputs,
         jobs_url=_jobs_url(content),
         csv_url=f"{reverse('portal:jobs-csv')}?{query_of(_words(content))}",

@@ -28,7 +28,7 @@ _MOST_RUNS: Final = 5
 ESSENTIALS: Final = ("executable", "arguments", "input_files", "job_name", "cpu_time_s", "memory_mb", "sites")
 #: (heading, fields) of the parts that are folded.
 FOLDS: Final = (
-    ("Many jobs", ("count", "values")),
+    ("Many jobs", ("count", "values", "canary")),
     ("Resources", (*(name for name in AMOUNT if name != "memory_mb"), "container")),
     ("Place and software", ("platforms", "tags", "software", "banned_sites")),
     ("Data and output", ("output_sandbox", "input_data", "output_data")),
@@ -162,7 +162,7 @@ def page_of(
 
 
 def _fields_of_text(form: SubmissionForm) -> Iterator[str]:
-    for name in ("jdl", "json", "syntax", "input_files", "group"):
+    for name in ("jdl", "json", "syntax", "input_files", "group", "canary"):
         if name in form.fields:
             yield name
 

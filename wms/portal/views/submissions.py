@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
-from wms.jobs.models import SubmissionContent
+from wms.jobs.models import SubmissionCanary, SubmissionContent
 from wms.jobs.queries import submissions
 from wms.jobs.queries.failures import failures
 from wms.jobs.queries.retention import removed_of
@@ -72,6 +72,7 @@ def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         jobs=submissions.jobs_of(pk, now=now),
         failures=failures(failed, by=user, done=done, newest=MOST_FAILED) if JobStatus.FAILED in counted.jobs else None,
         warnings=submissions.warnings_of(pk),
+        canary=SubmissionCanary.objects.filter(pk=pk).first() if JobStatus.HELD in counted.jobs else None,
         removed_after_days=removed_of(counted.content.vo_id),
         now=now,
     )

@@ -249,7 +249,8 @@ def _converted(form: SubmissionForm, tab: _Tab, groups: Sequence[Group]) -> Subm
     draft = checked(form.draft())
     initial = {"group": draft.group} if is_blank(draft) else tab.initial(draft)
     kept = [" ".join(file) for file in draft.files]
-    return tab.form(groups=groups, initial={**initial, "kept": kept, "save_as": form.cleaned_data["save_as"]})
+    same = {name: form.cleaned_data[name] for name in ("canary", "save_as")}
+    return tab.form(groups=groups, initial={**initial, "kept": kept, **same})
 
 
 def _action_in(request: HttpRequest, name: str) -> FormAction:
