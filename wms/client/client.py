@@ -63,8 +63,8 @@ class Client:
         is lost: the jobs are there once.
 
         Args:
-            description: fields by name, the text of a JDL, a ``pathlib.Path`` of a file that ends with ``.jdl``,
-                ``.cfg`` or ``.json``, or a sequence of these; None: only *fields*.
+            description: fields by name, the text of a JDL, the path of a file that ends with ``.jdl``, ``.cfg`` or
+                ``.json``, or a sequence of these; None: only *fields*.
             group: the group to act in; None: the default group.
             request_id: a UUID; None: a new one. A script that is run again names its own.
             fields: fields of the description, such as ``executable="/bin/echo"``; not beside several.

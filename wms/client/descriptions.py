@@ -11,9 +11,10 @@ from typing import NamedTuple, Union
 
 from .errors import WrongUsageError
 from .sandbox_names import cfg_with_names, files_named_by, has_placeholder, jdl_with_names, parameters_of
+from .wire.executables import ELF
 from .wire.jdl_texts import local_path
 
-#: Fields by name, the text of a JDL, or a file (``.jdl``, ``.cfg``, ``.json``; another is judged by its content).
+#: Fields by name, the text of a JDL, or the path of a file: .jdl, .cfg, .json; another is judged by its content.
 Description = Union[Mapping[str, object], str, Path]
 #: Returns the name at the server that stands for a local file: ``sha256:…``.
 NameOf = Callable[[Path], str]
@@ -77,7 +78,7 @@ class LocalDescription(NamedTuple):
 
 
 def read(description: Description) -> list[LocalDescription]:
-    """Return the descriptions of a mapping or a text, or those in a file.
+    """Return the descriptions of a mapping or a text, or those in a file, whose path may be a text too.
 
     Files of an input sandbox are relative to the file that names them, else to the current directory.
 
@@ -87,12 +88,20 @@ def read(description: Description) -> list[LocalDescription]:
     if isinstance(description, Path):
         return [LocalDescription(body, description.parent) for body in _bodies_of(description)]
     if isinstance(description, str):
-        return [LocalDescription({"jdl": description}, Path())]
+        is_path = "\n" not in description and ("=" not in description or Path(description).suffix.lower() in _ENDINGS)
+        return read(Path(description)) if is_path else [LocalDescription({"jdl": description}, Path())]
     if isinstance(description, Mapping):
         return [LocalDescription(description, Path())]
-    raise WrongUsageError(
-        f"A description is a mapping of fields, the text of a JDL, or a pathlib.Path, not {type(description).__name__}."
-    )
+    raise WrongUsageError(f"A description is fields, the text of a JDL or a file, not {type(description).__name__}.")
+
+
+def is_program(path: Path) -> bool:
+    """Return whether a file of this computer is a script or a program, and no description."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4).startswith((b"#!", ELF))
+    except OSError:
+        return False
 
 
 def request_of(jobs: Sequence[Mapping[str, object]]) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from datetime import timedelta
 from pathlib import Path
 from threading import Thread
 
@@ -12,6 +13,8 @@ from tests.end_to_end.cli.conftest import SampleData, Wms
 from tests.pace import wait_for
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, Sandbox, Submission
+from wms.jobs.services import canaries
+from wms.kernel.clock import current_time
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -150,10 +153,44 @@ def test_a_dry_run_lists_fitting_queues_and_uploads_nothing(sample: SampleData, 
     assert (Submission.objects.count(), Sandbox.objects.count()) == (0, 0)
 
 
+def test_a_script_in_the_place_of_a_description_is_run(sample: SampleData, wms: Wms, script: Path) -> None:
+    ran = wms("submit", script, "--cpu-time", "2h", "--name", "own")
+    job = Job.objects.with_description().get()
+    assert (ran.code, ran.out) == (0, f"{job.pk}\n")
+    described = {name: job.description[name] for name in ("executable", "input_sandbox", "cpu_time_s")}
+    assert described == {"executable": "./run.sh", "input_sandbox": [reference_of(script)], "cpu_time_s": 7200}
+    assert job.job_name == "own"
+
+
+@pytest.mark.parametrize(("end", "code", "left"), [(JobStatus.DONE, 0, 0), (JobStatus.FAILED, 1, 2)])
+def test_submit_wait_ends_when_jobs_stay_held_because_of_a_canary(
+    sample: SampleData, wms: Wms, end: JobStatus, code: int, left: int
+) -> None:
+    def end_canary() -> None:
+        try:
+            wait_for(lambda: Job.objects.count() == 3, 60)
+            first = Job.objects.earliest("pk")
+            Job.objects.filter(pk=first.pk).update(status=end, ended_at=first.submitted_at)
+            canaries.decide_due(now=current_time() + timedelta(minutes=1))
+            waiting = Job.objects.filter(status=JobStatus.WAITING)
+            waiting.update(status=JobStatus.DONE, ended_at=first.submitted_at)
+        finally:
+            connection.close()
+
+    ending = Thread(target=end_canary)
+    ending.start()
+    ran = wms("submit", "--executable", "/bin/true", "--count", 3, "--canary", 1, "--wait")
+    ending.join()
+    assert ran.code == code
+    assert (f"{left} jobs stay Held, because a canary did not become Done" in ran.out) == bool(left)
+    assert Job.objects.filter(status=JobStatus.HELD).count() == left
+
+
 def test_mistakes_are_reported_before_anything_is_sent(sample: SampleData, wms: Wms, script: Path) -> None:
     cases: list[tuple[list[object], str]] = [
         (["submit"], "Name a file with a description"),
-        (["submit", script], "run.sh is not a job description in JDL, CFG or JSON"),
+        (["submit", script.with_name("notes.txt")], "notes.txt is not a job description in JDL, CFG or JSON"),
+        (["submit", script, script], "run.sh is not a job description in JDL, CFG or JSON"),
         (["submit", "missing.jdl"], "missing.jdl cannot be read"),
         (["submit", script.with_name("bad.json")], "is not valid"),
         (["submit", "job.jdl", "--executable", "x"], "by files or by options"),
@@ -165,6 +202,7 @@ def test_mistakes_are_reported_before_anything_is_sent(sample: SampleData, wms: 
         (["submit", "--executble", "x"], "Do you mean --executable?"),
     ]
     script.with_name("bad.json").write_text("{")
+    script.with_name("notes.txt").write_text("Ask Bob.\n")
     for arguments, sentence in cases:
         ran = wms(*arguments)
         assert (ran.code, ran.out) == (2, ""), arguments

@@ -190,6 +190,18 @@ def test_a_description_is_utf_8(tmp_path: Path) -> None:
             read(file)
 
 
+def test_the_path_of_a_description_may_be_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("job.jdl", "my=job.jdl"):
+        Path(name).write_text('Executable = "a";')
+        for path in (name, str(tmp_path / name)):
+            assert [job.body for job in read(path)] == [{"jdl": 'Executable = "a";'}]
+    with pytest.raises(WrongUsageError, match=r"jbo\.jdl cannot be read"):
+        read("jbo.jdl")
+    for text in ('Executable = "job.jdl"', '[\n  Executable = "a"\n].jdl'):
+        assert [job.body for job in read(text)] == [{"jdl": text}]
+
+
 @pytest.mark.parametrize("text", ["#!/bin/sh\nA=1;", "hello, world", ""])
 def test_other_files_are_no_descriptions(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.sh").write_text(text)

@@ -85,7 +85,7 @@ WRONG_VALUES: list[tuple[str, object]] = [
     ("stalled_s", 90.5),
     ("stalled_cpu_fraction", 0), ("stalled_cpu_fraction", 1.01), ("stalled_cpu_fraction", 5),
     ("stalled_cpu_fraction", True), ("stalled_cpu_fraction", "5 %"), ("stalled_cpu_fraction", float("nan")),
-    ("disk_mb", -1), ("disk_mb", 2 * 10**9 + 1), ("disk_mb", "10 GB"), ("container", None), ("container", True),
+    ("disk_mb", -1), ("disk_mb", 2 * 10**9 + 1), ("disk_mb", "10 G"), ("container", None), ("container", True),
     ("container", ["docker://x"]), ("container", "x" * 1025), ("container", "docker://"),
     ("container", "docker://a b"), ("container", "instance://other"), ("container", "dokcer://x"),
     ("container", "://x"), ("container", "--bind=/"),
@@ -258,3 +258,24 @@ def test_json_nested_too_deep_for_python_is_refused_in_words() -> None:
     assert set(errors_of({**SMALLEST, "sites": nested, "requirements": {"a": nested}, "arguments": nested})) == {
         "sites", "requirements", "arguments",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "number"),
+    [
+        ("memory_mb", "4GB", 4000), ("memory_mb", "500 mb", 500), ("disk_mb", "1TB", 1_000_000),
+        ("wall_time_s", "90m", 5400), ("cpu_time_s", "24h", 86_400), ("cpu_time_s", "2 d", 172_800),
+    ],
+)  # fmt: skip
+def test_a_text_with_its_unit_is_a_time_or_a_size(field: str, text: str, number: int) -> None:
+    assert getattr(parse({"executable": "a", field: text}), field) == number
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("memory_mb", "4000"), ("memory_mb", "4h"), ("memory_mb", "9999999TB"), ("cpu_time_s", ""), ("processors", "2GB")],
+)
+def test_other_texts_are_no_numbers(field: str, text: str) -> None:
+    with pytest.raises(InvalidDescriptionError) as refused:
+        parse({"executable": "a", field: text})
+    assert list(refused.value.errors) == [field]

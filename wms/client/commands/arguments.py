@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from ..errors import WrongUsageError
+from ..wire.units import MEGABYTES, SECONDS, in_units
 from .command import CommandSession
 
 #: Jobs that one command can name, as many as the server accepts.
@@ -51,10 +52,6 @@ FILTERS: Mapping[str, Filter] = {
 _TIMES = frozenset({"submitted_after", "submitted_before"})
 _AGO = re.compile(r"([0-9]{1,6})\s*([smhdw])", re.IGNORECASE)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AMOUNT = re.compile(r"([0-9]{1,15}) ?([A-Za-z]*)")
-#: {unit: how many of the smallest it is}; empty: the number has no unit.
-_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
-_MEGABYTES = {"": 1, "mb": 1, "gb": 1000, "tb": 1_000_000}
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _KEYED = re.compile(r"([a-z][a-z_-]*):(.*)", re.IGNORECASE | re.DOTALL)
@@ -70,19 +67,19 @@ def whole_number(text: str) -> int:
 
 def seconds(text: str) -> int:
     """Return a time of a command line in seconds, such as 86400, 24h, or 90m."""
-    return _with_unit(text, _SECONDS, example="86400 (seconds) or 24h")
+    return _with_unit(text, SECONDS, example="86400 (seconds) or 24h")
 
 
 def megabytes(text: str) -> int:
     """Return a size of a command line in megabytes, such as 2000 or 2GB."""
-    return _with_unit(text, _MEGABYTES, example="2000 (megabytes) or 2GB")
+    return _with_unit(text, MEGABYTES, example="2000 (megabytes) or 2GB")
 
 
 def _with_unit(text: str, units: Mapping[str, int], *, example: str) -> int:
-    found = _AMOUNT.fullmatch(text)
-    if found is None or found[2].lower() not in units:
+    number = in_units(text, units)
+    if number is None:
         raise ArgumentTypeError(f"{text!r} is not understood; give a whole number such as {example}.")
-    return int(found[1]) * units[found[2].lower()]
+    return number
 
 
 def job_id(text: str) -> int:

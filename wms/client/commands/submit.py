@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -12,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ..connection import Record
-from ..descriptions import LocalDescription, digest_of, read, request_of
+from ..descriptions import LocalDescription, digest_of, is_program, read, request_of
 from ..errors import Exit, ServerRefusedError, WrongUsageError
 from ..job import counts_of
 from ..terminal.console import Note, Part, can_ask
@@ -39,7 +40,7 @@ def _configure(parser: ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="descriptions in JDL, CFG or JSON (.jdl, .cfg, .json, or by their content)",
+        help="descriptions in JDL, CFG or JSON (.jdl, .cfg, .json, or by their content), or one script to run",
     )
     parser.add_argument("--group", metavar="GROUP", help="group in which you act")
     parser.add_argument("--force", action="store_true", help="submit jobs even if they surely fail when they start")
@@ -110,6 +111,10 @@ def _sent(body: Mapping[str, object], options: Namespace, session: CommandSessio
 
 
 def _jobs(options: Namespace) -> list[LocalDescription]:
+    if len(options.files) == 1 and options.description_executable is None and is_program(Path(options.files[0])):
+        # Meant is its job, for which all other options are.
+        # Relative, because an absolute path is that of a program on the node.
+        options.description_executable, options.files = os.path.relpath(options.files[0]), []
     given = described(options)
     if given and options.files:
         raise WrongUsageError("Describe jobs by files or by options, not by both.")
@@ -173,7 +178,9 @@ def _wait(answer: Record, session: CommandSession, *, has_canary: bool) -> Comma
     parts: list[Part] = [f"{done} of {number} jobs are Done."]
     if held:
         named = f"--submission {answer['job_group_id']} status:held"
-        parts.append(f"{held} stay Held, because a canary is not: `wms release {named}` or `wms kill {named}`.")
+        jobs_stay = "job stays" if held == 1 else "jobs stay"
+        sentence = f"{held} {jobs_stay} Held, because a canary did not become Done"
+        parts.append(f"{sentence}: `wms release {named}` or `wms kill {named}`.")
     if done < number:
         parts.append(Note(f"`wms failures --submission {answer['job_group_id']}` shows what went wrong."))
     code = Exit.DONE if done == number else Exit.REFUSED

@@ -17,6 +17,7 @@ from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
 from wms.wire.amounts import AMOUNTS
 from wms.wire.protocol import DOWNLOAD
+from wms.wire.units import SECONDS
 
 MAX_BYTES: Final = 64 * 1024
 #: CPU time of a job that states none, in reference-core seconds per core.
@@ -114,7 +115,9 @@ def _read(data: Mapping[str, object], reader: FieldReader) -> JobDescription:
         job_name=checks.job_name(reader),
         job_group=reader.text("job_group", "", empty=True),
         job_type=reader.text("job_type", DEFAULT_JOB_TYPE),
-        cpu_time_s=reader.whole("cpu_time_s", DEFAULT_CPU_TIME_S, least=1, most=MAX_CPU_TIME_S, unit=" of seconds"),
+        cpu_time_s=reader.whole(
+            "cpu_time_s", DEFAULT_CPU_TIME_S, least=1, most=MAX_CPU_TIME_S, unit=" of seconds", units=SECONDS
+        ),
         priority=reader.whole("priority", 1, least=0, most=MAX_PRIORITY),
         sites=checks.any_or_names("sites", reader),
         banned_sites=reader.names("banned_sites"),

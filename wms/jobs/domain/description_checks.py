@@ -12,9 +12,12 @@ from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_p
 from wms.kernel.names import composed, composed_names, did_you_mean
 from wms.wire.amounts import Amount
 from wms.wire.protocol import API_V1, DOWNLOAD, IN_PLACE, LFN_PREFIX, SANDBOX_PREFIX
+from wms.wire.units import MEGABYTES, SECONDS
 
 MAX_ARGUMENTS_BYTES: Final = 32 * 1024
 MAX_PATH: Final = 1024
+#: {unit of an amount: units in which it may be written}.
+_UNITS: Final[Mapping[str, Mapping[str, int]]] = {"MB": MEGABYTES, "s": SECONDS}
 #: Shorter than other paths, because file names are appended.
 MAX_OUTPUT_PATH: Final = 192
 #: Sources of images for container runtimes. Not "instance://", which names a running container of somebody else.
@@ -32,7 +35,8 @@ MIN_STALLED_CPU_FRACTION: Final = 0.001
 def amount(amount: Amount, reader: FieldReader) -> int:
     """Read an amount, such as memory."""
     unit = f" of {amount.unit_name}" if amount.unit_name else ""
-    return reader.whole(amount.name, amount.least, least=amount.least, most=amount.most, unit=unit)
+    units = _UNITS.get(amount.unit, {})
+    return reader.whole(amount.name, amount.least, least=amount.least, most=amount.most, unit=unit, units=units)
 
 
 def stalled_cpu_fraction(reader: FieldReader) -> float | None:

@@ -4,9 +4,11 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from wms.kernel.names import composed_names, is_one_line
+from wms.wire.units import in_units
 
 MAX_NAME: Final = 255
 MAX_ENTRIES: Final = 1000
@@ -52,11 +54,23 @@ class FieldReader:
             return default
         return str(value)
 
-    def whole(self, field: str, default: int, *, least: int, most: int, unit: str = "") -> int:
-        """Read a whole number from *least* to *most*."""
+    def whole(
+        self,
+        field: str,
+        default: int,
+        *,
+        least: int,
+        most: int,
+        unit: str = "",
+        units: Mapping[str, int] = MappingProxyType({}),
+    ) -> int:
+        """Read a whole number from *least* to *most*, or a text with a number and one of these units."""
         if field not in self._data:
             return default
         value = self._data[field]
+        # A text without a unit is a number in the wrong type.
+        if units and isinstance(value, str) and not value.isdecimal():
+            value = in_units(value, units) or value
         if type(value) is int and least <= value <= most:
             return value
         self.fault(field, f"{field} must be a whole number{unit} from {least} to {most}, not {shown(value)}.")
