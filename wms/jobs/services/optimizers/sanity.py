@@ -9,6 +9,7 @@ from django.conf import settings
 from resources.queries.known_names import known_ces, known_elements, known_platforms, known_sites
 from taskqueues.services import submit_pools
 from wms.accounts.models import VO
+from wms.jobs.domain.asked_and_used import AskedAmounts, compared, stem_of
 from wms.jobs.domain.data import absolute, home_of, is_own, lfn_of_output
 from wms.jobs.domain.description_checks import MAX_OUTPUT_PATH
 from wms.jobs.domain.executable_warnings import depends_on_files, program_of, script_in
@@ -16,6 +17,7 @@ from wms.jobs.domain.fields import shown
 from wms.jobs.domain.shell_signs import shell_signs
 from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, findings_about, quotes_are_closed
 from wms.jobs.queries import own_directories, surroundings_of
+from wms.jobs.queries.used_before import used_before
 from wms.jobs.services import sandboxes
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.output_names import check_output_names
@@ -53,6 +55,7 @@ def check_sanity(arrival: Arrival) -> None:
     files = ProgramFiles()
     _check_executables(arrival, files)
     _judge_descriptions(arrival, files)
+    _compare_with_earlier(arrival)
     if (pools := arrival.values("submit_pools")) and not arrival.is_rehearsal:
         submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
 
@@ -186,6 +189,21 @@ def _judge_descriptions(arrival: Arrival, files: ProgramFiles) -> None:
     surroundings = surroundings_of([kind.description for kind in kinds], vo=arrival.vo)
     for finding, found in findings_about(kinds, surroundings).items():
         arrival.find(finding, of=sorted(position for kind in found for position in positions_of[kind]))
+
+
+def _compare_with_earlier(arrival: Arrival) -> None:
+    """Find what asks for far more, or less, than the last jobs of its name used."""
+    positions_of: dict[AskedAmounts, list[int]] = {}
+    for position, job in enumerate(arrival.jobs):
+        asked = AskedAmounts(job.common.cpu_time_s, job.common.memory_mb, job.common.processors)
+        positions_of.setdefault(asked, []).append(position)
+    stem = stem_of(job.described.job_name for job in arrival.jobs)
+    if not stem or not any(asked.is_much for asked in positions_of):
+        return
+    used = used_before(arrival.owner, stem)
+    for asked, positions in positions_of.items():
+        for finding in compared(asked, used):
+            arrival.find(finding, of=positions)
 
 
 def _judged_arguments(executable: str, arguments: str) -> str:
