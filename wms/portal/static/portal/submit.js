@@ -106,7 +106,10 @@ form.addEventListener("submit", () => {
 
 function add(more) {
   const all = new DataTransfer();
-  for (const file of [...files.files, ...more]) all.items.add(file);
+  // A corrected file takes the place of the one that it corrects, as one that was uploaded before.
+  const names = new Set([...more].map((file) => file.name));
+  for (const file of [...files.files].filter((file) => !names.has(file.name))) all.items.add(file);
+  for (const file of more) all.items.add(file);
   files.files = all.files;
   files.dispatchEvent(new Event("change", { bubbles: true }));
 }
