@@ -50,20 +50,16 @@ def _decide(submission_id: UUID, *, now: datetime) -> int:
         pk: JobStatus(status)
         for pk, status in Job.objects.filter(pk__in=canary.job_ids).values_list("pk", "status")
     }  # fmt: skip
-    # Who held a job for another reason keeps it held. Uses index: job_of_submission
-    held = list(
-        Job.objects.filter(submission=submission_id, status=JobStatus.HELD, minor_status=canary.reason).values_list(
-            "pk", flat=True
-        )
-    )
     reason = reason_of(canary.job_ids, statuses)
-    released = 0
-    if held and not reason:
-        released = len(control.release(held, minor="Released by its canary", source=SOURCE, now=now).done)
-    if not held or not reason:
+    # Who held a job for another reason keeps it held. Uses index: job_of_submission
+    held = Job.objects.filter(submission=submission_id, status=JobStatus.HELD, minor_status=canary.reason)
+    if reason == canary.reason and held.exists():
+        SubmissionCanary.objects.filter(pk=submission_id).update(due_at=now + LOOK_EVERY)
+        return 0
+    job_ids = list(held.values_list("pk", flat=True))
+    if not job_ids or not reason:
         canary.delete()
-        return released
-    if reason != canary.reason:
-        transitions.remark(held, minor=reason, source=SOURCE, now=now, only_from={JobStatus.HELD})
+        return len(control.release(job_ids, minor="Released by its canary", source=SOURCE, now=now).done)
+    transitions.remark(job_ids, minor=reason, source=SOURCE, now=now, only_from={JobStatus.HELD})
     SubmissionCanary.objects.filter(pk=submission_id).update(reason=reason, due_at=now + LOOK_EVERY)
     return 0
