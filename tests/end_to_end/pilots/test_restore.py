@@ -52,6 +52,8 @@ def test_no_job_runs_twice_at_once_and_no_id_is_given_again(grid: Farms, tmp_pat
         # On a slow machine it may be over by now, but not before the pilots of before have stopped.
         assert system.tuples("SELECT pause_reason <> '' AND paused_until IS NOT NULL FROM accounts_vo") == [(True,)]
         until(lambda: are_running(system, [*known, *waiting]), what=lambda: [system.jobs(), system.output[-3000:]])
+        # Where all jobs were with pilots when the backup was made, they run at once, and the pause is not over yet.
+        until(lambda: system.tuples("SELECT paused_until <= now() FROM accounts_vo") == [(True,)], what=system.jobs)
         (new,) = [job.id for job in work.held(PLAIN, "alice", 1)]
         assert new > max(lost) + STEP / 2
 
