@@ -87,13 +87,23 @@ def rehearse(
     request, coming_files = workflows.rehearsed(request, owner=owner, coming_files=coming_files, now=now)
     group = acting_group(owner, request.group)
     arrival = Arrival(
-        owner=owner, group=group, jobs=tuple(request.jobs), now=now, strict=request.strict, coming_files=coming_files
+        owner=owner,
+        group=group,
+        jobs=tuple(request.jobs),
+        now=now,
+        strict=request.strict,
+        has_held_jobs=request.has_held_jobs,
+        coming_files=coming_files,
     )
     arrival.warn_of_all(request.warnings)
     # Its errors are those of the arrival.
     with suppress(InvalidDescriptionError), transaction.atomic():
         optimize(arrival)
     kinds, uncompared = ([], []) if arrival.errors else _compared(_kinds(arrival), arrival, memo=memo)
+    if kinds and request.canary_at_each_site and not any(kind.fit is not None and kind.fit.sites for kind in kinds):
+        sentence = "No site takes these jobs at present, so there is none for a canary; submit them without one."
+        arrival.errors["canary"] = [sentence]
+        kinds = []
     return Rehearsal(
         jobs=len(arrival.jobs),
         first=arrival.jobs[0].described,
@@ -112,18 +122,15 @@ def with_canaries_at_sites(request: SubmissionIn, *, owner: User, now: datetime)
     A request that is repeated gets what was answered before, so nothing is chosen for it.
 
     Raises:
-        RejectedError, InvalidDescriptionError, SurelyFailsError: as ``rehearse``; or its jobs fit no site.
+        RejectedError, SurelyFailsError: as ``rehearse``.
+        InvalidDescriptionError: the rehearsal has errors; it has one if the jobs fit no site.
     """
     if is_repeated(request, owner=owner):
         return request
     rehearsal = rehearse(request, owner=owner, coming_files={}, now=now)
     if rehearsal.errors:
-        # The submission refuses it, with these errors.
-        return request
+        raise InvalidDescriptionError({field: list(sentences) for field, sentences in rehearsal.errors.items()})
     site_of = at_each_site((kind.positions, kind.fit.sites) for kind in rehearsal.kinds if kind.fit is not None)
-    if not site_of:
-        sentence = "No site takes these jobs at present, so there is none for a canary; submit them without one."
-        raise InvalidDescriptionError({"canary": [sentence]})
     jobs = list(request.jobs)
     for position, site in site_of.items():
         described = jobs[position].described

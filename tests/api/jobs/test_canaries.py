@@ -172,9 +172,10 @@ def test_jobs_that_cannot_begin_so_are_refused(
     for lfn, site in (("/lhcb/a", sample.cern), ("/lhcb/b", sample.ral)):
         factories.make_replica(lfn, vo=sample.vo, storage_element=factories.make_storage_element(sites=[site]))
     body = {"executable": "simulate", "parameters": {"count": 2}, "canary": canary, **fields}
-    answer = alice.post(JOBS, body, format="json")
-    assert answer.status_code == 400
-    assert answer.json()["errors"]["canary"][0].startswith(sentence)
+    for path in (REHEARSAL, JOBS):
+        answer = alice.post(path, body, format="json")
+        assert answer.status_code == 400
+        assert answer.json()["errors"]["canary"][0].startswith(sentence)
     assert not Job.objects.exists()
 
 

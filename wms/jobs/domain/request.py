@@ -80,6 +80,11 @@ class SubmissionIn:
     #: Ids of the jobs in whose places these are; empty: they retry none.
     predecessors: Sequence[int] = ()
 
+    @property
+    def has_held_jobs(self) -> bool:
+        """Return whether some of its jobs are to be Held until others are Done."""
+        return self.canary_at_each_site or 0 < len(self.canaries) < len(self.jobs)
+
 
 class _Read(NamedTuple):
     """The descriptions of a request, of one job or of a list, as they were read."""

@@ -17,7 +17,7 @@ from taskqueues.services.queueing import WaitingJob
 from wms.accounts.models import Group, User
 from wms.accounts.services import acting_group, left_for
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
-from wms.jobs.domain.description import InvalidDescriptionError, JobDescription, as_stored
+from wms.jobs.domain.description import JobDescription, as_stored
 from wms.jobs.domain.findings import Finding, FindingOfJobs
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.placeholders import JobIds
@@ -110,7 +110,14 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     # First, so that a second request with the same id waits here for the outcome of the first.
     if not insert_submission(submission):
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
-    arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now, strict=request.strict)
+    arrival = Arrival(
+        owner=owner,
+        group=group,
+        jobs=tuple(request.jobs),
+        now=now,
+        strict=request.strict,
+        has_held_jobs=request.has_held_jobs,
+    )
     arrival.warn_of_all(request.warnings)
     if request.group is None:
         _warn_of_other_group(arrival)
@@ -151,9 +158,6 @@ def _insert(submission: Submission, arrival: Arrival, *, canary_positions: Seque
     jobs = [kinds.new_job(requested, job_id) for job_id, requested in zip(job_ids, arrival.jobs, strict=True)]
     first = [job_ids[position] for position in canary_positions]
     held = set(job_ids) - set(first) if first else set()
-    if held and any(definition is None for _, definition in jobs):
-        sentence = "Jobs that wait for their input data cannot be held for a canary; submit them without one."
-        raise InvalidDescriptionError({"canary": [sentence]})
     described_bytes = partial(_description_bytes, [new for new, _ in jobs])
     left = count_in_day(arrival.owner, arrival.group, jobs=len(jobs), description_bytes=described_bytes)
     for sentence in filter(None, [left, warn_of_outputs(arrival.owner)]):

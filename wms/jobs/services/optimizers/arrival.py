@@ -32,6 +32,8 @@ class Arrival:
     now: datetime
     #: Whether jobs that surely fail when they start are refused.
     strict: bool = False
+    #: Whether some of the jobs are to be Held until others, the canaries, are Done.
+    has_held_jobs: bool = False
     #: Of a rehearsal, which writes nothing: files that the jobs name and that are not uploaded yet. None: the jobs are
     #: submitted.
     coming_files: Mapping[str, NamedSandbox] | None = None

@@ -63,7 +63,11 @@ def locate_input_data(arrival: Arrival) -> None:
             arrival.refuse(job, "input_sandbox", _no_replica(missing[job.common.input_sandbox], vo=arrival.vo))
     arrival.input_sites = {names: located.sites(names) for names in input_files}
     nowhere = sum(_runs_nowhere(job.common, arrival) for job in jobs_with_input)
-    if nowhere:
+    if nowhere and arrival.has_held_jobs:
+        # They leave Checking by themselves.
+        sentence = "Jobs that wait for their input data cannot be held for a canary; submit them without one."
+        arrival.errors["canary"] = [sentence]
+    elif nowhere:
         jobs = "1 job is" if nowhere == 1 else f"{nowhere} jobs are"
         arrival.warn(
             f"{jobs} Checking, in no queue: no site where it may run holds all of its input data; "
