@@ -1,4 +1,4 @@
-"""What jobs ask for is compared with what the last jobs of their name used."""
+"""Comparison of the amounts that jobs ask for with those that the last jobs of their name used."""
 
 from typing import Any
 

@@ -36,6 +36,7 @@ from wms.jobs.models import (
     SandboxUpload,
     StoredDescription,
     Submission,
+    SubmissionCanary,
     SubmissionContent,
     SubmissionNotice,
 )
@@ -50,6 +51,7 @@ __all__ = ["accounting"]
 def test_an_old_job_is_removed_with_every_row_about_it() -> None:
     old, young = ended(), ended(at=NOW - timedelta(days=179))
     SubmissionNotice.objects.create(submission=old.submission, owner=old.owner, due_at=NOW)
+    SubmissionCanary.objects.create(submission=old.submission, job_ids=[old.pk], reason="a", due_at=NOW)
     permit()
     assert remove() == 1
     assert list(Job.objects.all()) == [young]

@@ -24,7 +24,7 @@ _STEP_MB: Final = 500
 
 
 class AskedAmounts(NamedTuple):
-    """What jobs ask for."""
+    """The amounts that jobs ask for."""
 
     cpu_time_s: int
     #: 0: not limited.

@@ -1,4 +1,4 @@
-"""What the last jobs of a name used."""
+"""The amounts that the last jobs of a name used."""
 
 from itertools import islice
 from typing import Final

@@ -135,14 +135,6 @@ class ActionButton:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryNote:
-    """Why jobs of a submission are held."""
-
-    reason: str
-    job_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionPage:
     """One submission on its own page."""
 
@@ -157,8 +149,8 @@ class SubmissionPage:
     failures: FailuresView | None
     buttons: Sequence[ActionButton]
     warnings: Sequence[str]
-    #: Why jobs are held until its canaries are Done, and the first of these; None: none is held for this.
-    canary: CanaryNote | None
+    #: None: no job is held for its canaries.
+    canary: SubmissionCanary | None
     #: Jobs whose output can be downloaded.
     outputs: int
     jobs_url: str
@@ -221,7 +213,7 @@ def submission_view(
             _button(content, each, number) for each in ACTIONS if (number := number_in(submission.jobs, each.statuses))
         ],
         warnings=warnings,
-        canary=None if canary is None else CanaryNote(reason=canary.reason, job_id=canary.job_ids[0]),
+        canary=canary,
         outputs=jobs.outputs,
         jobs_url=_jobs_url(content),
         csv_url=f"{reverse('portal:jobs-csv')}?{query_of(_words(content))}",

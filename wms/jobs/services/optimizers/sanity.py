@@ -180,10 +180,8 @@ def _judge_descriptions(arrival: Arrival, files: ProgramFiles) -> None:
         alike.setdefault(about, []).extend(positions)
         if about not in distinct:
             named_sandboxes = arrival.input_sandboxes.get(common.input_sandbox, ())
-            if depends_on_files(description):
-                named, head = files.named(program_of(description).name, named_sandboxes)
-            else:
-                named, head = files.named("", named_sandboxes)
+            program = program_of(description).name if depends_on_files(description) else ""
+            named, head = files.named(program, named_sandboxes)
             distinct[about] = CheckedJob(description, named, head)
     kinds, positions_of = list(distinct.values()), list(alike.values())
     surroundings = surroundings_of([kind.description for kind in kinds], vo=arrival.vo)
