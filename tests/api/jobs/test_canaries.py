@@ -15,7 +15,7 @@ from tests.api.jobs.conftest import SampleData
 from wms.jobs.domain.canaries import MAX_CANARIES, at_each_site, reason_of
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.models import Job, JobHistory, SubmissionCanary
-from wms.jobs.services import canaries
+from wms.jobs.services import canaries, counting
 from wms.jobs.tasks import decide_canaries
 from wms.kernel.clock import current_time
 
@@ -193,6 +193,10 @@ def test_the_form_has_the_switch_and_the_page_of_the_submission_says_what_is_hel
     first = Job.objects.earliest("pk")
     assert f"Held until canary job {first.pk} is Done." in page
     assert f'href="/jobs/{first.pk}/"' in page
+    become(first.pk, FAILED)
+    counting.add_changes()
+    failed = client.get(f"/submissions/{first.submission_id}/").content.decode()
+    assert "2 jobs are held, and nothing else remains to be done." in failed
     refused = client.post("/jobs/submit/", {**form, "canary": "7"})
     assert "canary" in refused.context["form"].errors
 

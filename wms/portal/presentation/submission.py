@@ -74,6 +74,7 @@ class EndRate:
     window: str
     #: Jobs that are yet to end; held ones do not count.
     remaining: int
+    held: int
     #: In words, such as "20 min to 45 min"; empty: it cannot be said.
     left: str
 
@@ -266,6 +267,7 @@ def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta, progress: Pa
         ended=ended,
         window="hour" if window_s == RECENTLY.total_seconds() else counted(round(window_s / 60), "minute"),
         remaining=remaining,
+        held=jobs.get(JobStatus.HELD, 0),
         left=between(*left) if left and remaining else "",
     )
 
