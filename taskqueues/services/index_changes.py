@@ -4,9 +4,10 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from django.db import connection
+from django.db.models import Func, Q
 from django.db.models.functions import Now
 
-from taskqueues.models import TaskQueueChange
+from taskqueues.models import TaskQueueChange, XidField
 from taskqueues.models.changes import CONFIGURATION
 from taskqueues.services.index.shared import ANEW_AFTER_S
 
@@ -21,6 +22,14 @@ SELECT DISTINCT xid::text::bigint, task_queue_id = %(configuration)s
    AND pg_visible_in_snapshot(xid, %(until)s::pg_snapshot)
    AND user_priority IS NULL
 """
+
+
+class _NextXid(Func):
+    """The number of the first transaction that had not begun when the statement did."""
+
+    template = "pg_snapshot_xmax(pg_current_snapshot())"
+    arity = 0
+    output_field = XidField()
 
 
 class IndexChange(NamedTuple):
@@ -39,10 +48,12 @@ def changes_between(seen: str, until: str) -> list[IndexChange]:
 
 
 def remove_old() -> int:
-    """Remove the changes that every index has read; return the number.
+    """Remove the changes that every index has read, and those of a restored database's former server; return how many.
 
     The change of a transaction that began long before it committed would be removed unread; none may be idle, or work,
-    for so long.
+    for so long. A number that this server's transactions have not reached would be newer than each search, and no claim
+    would give a job.
     """
-    removed, _ = TaskQueueChange.objects.filter(changed_at__lt=Now() - KEPT).delete()
+    is_read = Q(changed_at__lt=Now() - KEPT)
+    removed, _ = TaskQueueChange.objects.filter(is_read | Q(xid__gte=_NextXid())).delete()
     return removed

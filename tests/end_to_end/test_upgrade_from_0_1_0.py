@@ -30,7 +30,10 @@ REFUSAL: Final = "The database is of a version before 0.1.0: upgrade with 0.1.0 
 PILOT_GOES_ON: Final = """
 import sys, uuid
 import django; django.setup()
+from taskqueues.services import index_changes, priorities
 from tests.wsgi import FastClient
+# What the scheduler does each minute: the dump has changes of another server's transactions.
+index_changes.remove_old()
 token, lease = sys.argv[1:]
 usage = {"cpu_s": 100, "wall_s": 110, "memory_mb": 600, "disk_mb": 4}
 for path, body in (
@@ -44,8 +47,7 @@ for path, body in (
     print(answer.status_code)
 from wms.jobs.models import Job
 print(*Job.objects.order_by("pk").values_list("status", flat=True))
-from taskqueues.services.priorities import recalculate
-recalculate(only_changed=True)  # the match may have emptied a task queue, and no scheduler runs
+priorities.recalculate(only_changed=True)  # the match may have emptied a task queue, and no scheduler runs
 """
 
 

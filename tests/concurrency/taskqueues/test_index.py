@@ -23,6 +23,7 @@ from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import Action
 from wms.jobs.models import Job
+from wms.jobs.queries import changes
 from wms.jobs.services import control
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -241,6 +242,18 @@ def test_after_a_long_pause_the_index_is_read_completely(
     assert index_changes.remove_old() > 0
     monkeypatch.setattr(shared, "ANEW_AFTER_S", -1.0)
     assert jobs_of(index.renewed(), task_queue) == {1: 1}
+
+
+def test_changes_of_another_server_do_not_stop_the_matching_of_a_restored_database(group: Group, owner: User) -> None:
+    queued(make_job(group=group, owner=owner))
+    own = set(TaskQueueChange.objects.values_list("id", flat=True))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO taskqueues_taskqueuechange (task_queue_id, jobs, xid) VALUES (0, 0, %s::text::xid8)",
+            [str(changes.now().end + 1_000_000)],
+        )
+    assert index_changes.remove_old() == 1
+    assert set(TaskQueueChange.objects.values_list("id", flat=True)) == own != set()
 
 
 def test_jobs_that_are_killed_are_counted_out(group: Group, owner: User) -> None:
