@@ -13,6 +13,7 @@ from matching.queries.explain.explanation import MOST_QUEUES, explain
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs.api.actions import visible_job
 from wms.jobs.api.outputs import StatusField
+from wms.jobs.api.submissions import TimeRangeOut
 from wms.kernel.db import database_now
 from wms.kernel.rest import StrictSerializer, error_responses
 from wms.kernel.rest.audience import Audience
@@ -70,6 +71,9 @@ class ExplanationOut(serializers.Serializer[object]):
         help_text="Priority of its task queue, divided by the sum of its CPU segment, 0 to 1; 0: no queue can "
         "run it; null: the job does not wait.",
     )
+    start_s = TimeRangeOut(
+        allow_null=True, help_text="Time until a pilot gets it; null: it cannot be said, or the job does not wait."
+    )
     conditions = ExplainedConditionOut(
         many=True, help_text="Conditions of the match, in their order, each evaluated by itself."
     )
@@ -101,17 +105,19 @@ class ExplainView(APIView):
     )
     def get(self, request: Request, pk: int) -> Response:
         """Compare the job with every queue of its VO, by the conditions of the match."""
-        job = visible_job(user_of(request), pk)
+        user = user_of(request)
+        job = visible_job(user, pk)
         query = ExplainQuery.checked(request.query_params)
         task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
         explained = explain(job, task_queue_id=task_queue_id, site=query.get("site"), now=database_now())
-        rank = explained.standing
+        rank, start = explained.standing, next(iter(explained.findings.starts if explained.findings else ()), None)
         answer = {
             "job_id": job.pk,
             "status": job.status,
             "task_queue": explained.task_queue_id,
             "priority_rank": None if rank is None else rank.rank,
             "expected_share": None if rank is None else rank.share,
-            **asdict(worded(explained)),
+            **asdict(worded(explained, reader=str(user))),
+            "start_s": start,
         }
         return Response(ExplanationOut(answer).data)

@@ -12,6 +12,7 @@ from resources.domain.parameters import Value, canonical_name
 from resources.domain.requirements import Kinds, Units, canonical, meets
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.offer import ResourceOffer
+from wms.jobs.domain.time_left import TimeRange
 
 #: Condition on the computing element by which directors choose where to send pilots; the match ignores it.
 MIDDLEWARE: Final = "grid_middlewares"
@@ -61,6 +62,8 @@ class WaitingRequirements:
     owner: str
     group: str
     vo: str
+    #: Whether the owner reads the explanation.
+    is_readers: bool = False
     #: Whether the owner is not suspended, and is a member of the group.
     is_active: bool = True
     is_member: bool = True
@@ -132,15 +135,17 @@ class PilotsThere:
     """The pilots at the queues that a task queue fits, and reasons for missing ones.
 
     Args:
-        some_run: whether a pilot that may take its jobs has started; then the rest is left out.
-        all_are_busy: whether each of these pilots has a job.
+        running: pilots that have started and may take its jobs; if there are some, the rest is left out.
+        idle: those of them without a job.
+        own_jobs: jobs of the owner that run at these queues.
         coming: pilots that wait in their batch systems.
         no_pilots: why none are sent now, for each queue; empty: some exist, or may be sent.
         remarks: further observations.
     """
 
-    some_run: bool = False
-    all_are_busy: bool = False
+    running: int = 0
+    idle: int = 0
+    own_jobs: int = 0
     coming: int = 0
     no_pilots: Sequence[Cause] = ()
     remarks: Sequence[WaitFact] = ()
@@ -159,6 +164,10 @@ class Findings:
     standing: QueueRank = QueueRank()
     #: At the queues that fit, if any.
     pilots: PilotsThere = PilotsThere()
+    #: About how many jobs wait in the task queue.
+    waiting: int = 0
+    #: The time until it starts, or until the first and the last of a selection do; None: it cannot be said.
+    starts: Sequence[TimeRange | None] = ()
     #: Places that come last until a time, because they gave the job back; None: none.
     goes_elsewhere: WaitFact | None = None
 
@@ -304,8 +313,3 @@ class Explanation:
     def task_queue_id(self) -> int | None:
         """Return the primary key of its task queue; None: it is in none."""
         return None if self.findings is None else self.findings.needs.task_queue_id
-
-    @property
-    def may_run(self) -> bool:
-        """Return whether some queue may run the job, now or when it opens."""
-        return self.findings is not None and self.findings.standing.rank is not None

@@ -4,7 +4,7 @@ They are the only words for that: REST, the portal and warnings of submissions t
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -27,8 +27,9 @@ from matching.domain.headline import Ground, Headline, HeadlineKind
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.names import counted, in_percent, listed
-from wms.kernel.time_texts import duration
+from wms.kernel.time_texts import between, duration
 
+NO_ESTIMATE: Final = "No estimate yet."
 #: Causes in a sentence at most.
 _MOST_PARTS: Final = 3
 #: Names of sites in one sentence of advice.
@@ -82,8 +83,11 @@ class ExplanationText:
     warnings: Sequence[str]
 
 
-def worded(explained: Explanation) -> ExplanationText:
-    """Return an explanation in words."""
+def worded(explained: Explanation, *, reader: str = "") -> ExplanationText:
+    """Return an explanation in words, for its *reader*, a user name; empty: for anybody."""
+    if explained.findings is not None and explained.findings.needs.owner == reader:
+        needs = replace(explained.findings.needs, is_readers=True)
+        explained = replace(explained, findings=replace(explained.findings, needs=needs))
     found, conditions, queues = explained.findings, [], []
     if found is not None:
         conditions = [
@@ -204,18 +208,58 @@ def _fitting(findings: Findings) -> str:
 
 
 def _competing(findings: Findings) -> str:
-    standing = findings.standing
-    if standing.is_next and findings.pilots.all_are_busy:
-        return f"Next in line at {counted(findings.headline.queues, 'queue')}; all pilots are busy."
-    rank = standing.rank or 1
-    higher = counted(rank - 1, "task queue") if rank > 1 else "no task queue"
-    own = (
-        f"It fits {_fitting(findings)} and waits for a pilot there: {higher} of {findings.needs.vo} "
-        f"{'have' if rank > 2 else 'has'} a higher priority, and its own has "
-        f"{in_percent(standing.share)} of the priorities of its CPU segment"
-    )
+    standing, vo = findings.standing, findings.needs.vo
     longer = longer_jobs_first(counted(standing.longer, "task queue"), standing.longer, mostly=standing.any_segment)
-    return f"{'; '.join([own, *[longer] * bool(standing.longer), *_pilots(findings.pilots)])}."
+    after = [longer] * bool(standing.longer)
+    rank, part = standing.rank or 1, f"{in_percent(standing.share)} of the priorities of its CPU segment"
+    if findings.pilots.running:
+        at = counted(findings.headline.queues, "queue")
+        behind = f"behind {counted(rank - 1, 'task queue')} of {vo}" if rank > 1 else f"first of {vo}"
+        place = f"Next in line at {at}" if standing.is_next else f"In line at {at}, {behind}, with {part}"
+        return f"{'; '.join([place, *after, *_busy(findings)])}.{_starts(findings)}"
+    higher = counted(rank - 1, "task queue") if rank > 1 else "no task queue"
+    place = (
+        f"It fits {_fitting(findings)} and waits for a pilot there: {higher} of {vo} "
+        f"{'have' if rank > 2 else 'has'} a higher priority, and its own has {part}"
+    )
+    return f"{'; '.join([place, *after, *_pilots(findings.pilots)])}."
+
+
+def _busy(findings: Findings) -> Sequence[str]:
+    """Return how many pilots run there, whose jobs they have, and how many jobs wait for them."""
+    pilots = findings.pilots
+    number, run = (
+        f"{pilots.running:,} {'pilot' if pilots.running == 1 else 'pilots'}",
+        "runs" if pilots.running == 1 else "run",
+    )
+    yours = "your jobs" if findings.needs.is_readers else f"jobs of {findings.needs.owner}"
+    have = f"{number} {run} there"
+    if pilots.idle:
+        has, asks = ("has", "asks") if pilots.idle == 1 else ("have", "ask")
+        return [f"{pilots.idle:,} of {number} there {has} no job and {asks} for one soon"]
+    if pilots.own_jobs >= pilots.running:
+        have = f"{have}, {'busy' if pilots.running == 1 else 'all busy'} with {yours}"
+    elif pilots.own_jobs:
+        have = f"{have}, all busy, {pilots.own_jobs:,} with {yours}"
+    else:
+        have = f"{have}, {'busy' if pilots.running == 1 else 'all busy'} with other jobs"
+    waiting = f"{findings.waiting:,} of yours" if findings.needs.is_readers else f"{findings.waiting:,} {yours}"
+    sharing = f"{waiting} wait for {'it' if pilots.running == 1 else 'them'}"
+    return [have, sharing] if findings.waiting > 1 else [have]
+
+
+def _starts(findings: Findings) -> str:
+    """Return a sentence about the time until a job starts, or until the first and the last of several do."""
+    starts = findings.starts
+    if not starts or (findings.pilots.idle and not any(starts)):
+        return ""
+    first, last = starts[0], starts[-1]
+    if len(starts) == 1:
+        return f" It should start in {between(*first)}." if first else f" {NO_ESTIMATE}"
+    if first is None or last is None:
+        known, name = (first, "first") if first else (last, "last")
+        return f" The {name} of them should start in {between(*known)}." if known else f" {NO_ESTIMATE}"
+    return f" The first of them should start in {between(*first)}, the last in {between(*last)}."
 
 
 def longer_jobs_first(task_queues: str, number: int, *, mostly: bool) -> str:
@@ -233,9 +277,7 @@ def longer_jobs_first(task_queues: str, number: int, *, mostly: bool) -> str:
 
 
 def _pilots(there: PilotsThere) -> Sequence[str]:
-    """Return the texts about the pilots that it waits for; empty while some are running."""
-    if there.some_run:
-        return []
+    """Return the texts about the pilots that it waits for while none runs."""
     verb = "is" if there.coming == 1 else "are"
     first = f"{counted(there.coming, 'pilot')} {verb} on the way" if there.coming else "no pilot is there now"
     return [first, *map(in_words, there.remarks)]

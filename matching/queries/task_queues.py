@@ -6,10 +6,12 @@ whatever the number of task queues. What is said of others' task queues are sums
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import numpy as np
 
+from matching.queries.unmatched_counts import runs_nowhere
 from taskqueues.domain.columns import Mask
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.queries import LEAST_SHARE, corrected_shares, jobs_in
@@ -59,6 +61,8 @@ class TaskQueueStanding:
     jobs: int
     #: Whether the number of jobs is the index's estimate.
     is_estimate: bool
+    #: Whether no batch queue there is fits its jobs.
+    runs_nowhere: bool
     #: 1: none has a higher priority; None: it is never drawn.
     rank: int | None
     terms: PriorityTerms
@@ -86,13 +90,14 @@ class TaskQueuePage:
     pages: int
 
 
-def task_queue_page(user: User, *, only_own: bool, number: int) -> TaskQueuePage:
+def task_queue_page(user: User, *, only_own: bool, number: int, now: datetime) -> TaskQueuePage:
     """Return a page of the task queues that *user* may see, or owns, in which jobs wait.
 
     Args:
         user: the reader.
         only_own: whether only those of the reader are listed.
         number: of the page, from 1; beyond the last: the last.
+        now: the time.
     """
     snapshot = index.current()
     rows = np.flatnonzero(_visible(snapshot, user, only_own=only_own) & snapshot.has_jobs)
@@ -102,15 +107,15 @@ def task_queue_page(user: User, *, only_own: bool, number: int) -> TaskQueuePage
     shown = rows[(number - 1) * MOST_ON_PAGE : number * MOST_ON_PAGE]
     ids = snapshot.columns.task_queue_id[shown].tolist()
     found = TaskQueue.objects.visible_to(user).select_related("owner", "group__vo", "vo").in_bulk(ids)
-    standings = _standings([found[pk] for pk in ids if pk in found], snapshot)
+    standings = _standings([found[pk] for pk in ids if pk in found], snapshot, now=now)
     # The index counts one job in a task queue that may have emptied.
     task_queues = len(rows) - len(shown) + len(standings)
     return TaskQueuePage(standings=standings, task_queues=task_queues, number=number, pages=pages)
 
 
-def standing_of(task_queue: TaskQueue) -> TaskQueueStanding | None:
+def standing_of(task_queue: TaskQueue, *, now: datetime) -> TaskQueueStanding | None:
     """Return the standing of a task queue, loaded with owner, group and VO; None: no job waits in it any more."""
-    return next(iter(_standings([task_queue], index.current())), None)
+    return next(iter(_standings([task_queue], index.current(), now=now)), None)
 
 
 def newest_jobs(task_queue: TaskQueue) -> list[int]:
@@ -134,7 +139,7 @@ def _visible(snapshot: Snapshot, user: User, *, only_own: bool) -> Mask:
     return visible
 
 
-def _standings(task_queues: Sequence[TaskQueue], snapshot: Snapshot) -> list[TaskQueueStanding]:
+def _standings(task_queues: Sequence[TaskQueue], snapshot: Snapshot, *, now: datetime) -> list[TaskQueueStanding]:
     estimates = snapshot.jobs.sum(axis=1)
     row_of = {each.pk: row for each in task_queues if (row := snapshot.row_of.get(each.pk)) is not None}
     counted = jobs_in([pk for pk, row in row_of.items() if estimates[row] <= COUNTED_UP_TO])
@@ -150,13 +155,14 @@ def _standings(task_queues: Sequence[TaskQueue], snapshot: Snapshot) -> list[Tas
         if jobs:
             correction = corrections.get(task_queue.group_id) if task_queue.vo.history_fair_share else None
             terms = _terms(task_queue, float(snapshot.priority[row]), correction, owners=owners_in[task_queue.group_id])
-            competing = CompetingQueues(snapshot, row)
+            competing = CompetingQueues(snapshot, row, vo=task_queue.vo, now=now)
             standings.append(
                 TaskQueueStanding(
                     task_queue=task_queue,
                     jobs=jobs,
                     is_estimate=is_estimate,
-                    rank=competing.rank if terms.priority > 0 else None,
+                    runs_nowhere=competing.runs_nowhere,
+                    rank=None if competing.runs_nowhere or terms.priority <= 0 else competing.rank,
                     terms=terms,
                     longer=competing.longer,
                     higher=competing.higher,
@@ -193,12 +199,18 @@ def _terms(task_queue: TaskQueue, priority: float, correction: float | None, *, 
 
 
 class CompetingQueues:
-    """The rank of a task queue among those of its VO in which jobs wait, and sums of those drawn before and with it."""
+    """The rank of a task queue among those of its VO in which jobs wait, and sums of those drawn before and with it.
 
-    def __init__(self, snapshot: Snapshot, row: int) -> None:
+    Those whose jobs no batch queue fits are not among them.
+    """
+
+    def __init__(self, snapshot: Snapshot, row: int, *, vo: VO, now: datetime) -> None:
         self._snapshot = snapshot
         columns, priorities = snapshot.columns, snapshot.priority
-        competing = (columns.vo_id == columns.vo_id[row]) & snapshot.has_jobs
+        nowhere = runs_nowhere(snapshot, vo, now=now)
+        #: Whether the task queue is one of them.
+        self.runs_nowhere = bool(nowhere[row])
+        competing = (columns.vo_id == vo.pk) & snapshot.has_jobs & ~nowhere
         above, drawn = competing & (priorities > priorities[row]), competing & (priorities > 0)
         in_segment = drawn & (columns.cpu_time_s == columns.cpu_time_s[row])
         #: 1: none has a higher priority.

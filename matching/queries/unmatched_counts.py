@@ -89,6 +89,26 @@ def waiting_by_reason(now: datetime) -> Mapping[tuple[int, WaitReason], int]:
     return _numbers(snapshot, rows_of)
 
 
+def runs_nowhere(snapshot: Snapshot, vo: VO, *, now: datetime) -> Mask:
+    """Return the task queues of *vo* with jobs of trusted owners that no batch queue there is fits, by row.
+
+    As ``unmatched_counts``; a result is kept until the configuration changes, because definitions never do. None of
+    them if the VO has no batch queue here: its pilots come from elsewhere.
+    """
+    columns = snapshot.columns
+    of_vo = snapshot.has_jobs & columns.trusted & (columns.vo_id == vo.pk)
+    key, ids = (runs_nowhere, vo.pk), columns.task_queue_id
+    compared, unfit = snapshot.memo.get(key, (ids[:0], ids[:0]))
+    new = of_vo & ~np.isin(ids, compared)
+    if new.any() and not CachedLookups(snapshot.memo).get(queues_at_hand, vo):
+        new[:] = False
+    result: Mask = of_vo & np.isin(ids, unfit)
+    if new.any():
+        result |= _left_by_queues(snapshot, new, vo=vo, offered=_if_open, now=now)
+        snapshot.memo[key] = ids[of_vo], ids[result]
+    return result
+
+
 def _numbers(snapshot: Snapshot, rows_of: Mapping[WaitReason, Mask]) -> Mapping[tuple[int, WaitReason], int]:
     jobs = snapshot.jobs.sum(axis=1)
     numbers: dict[tuple[int, WaitReason], int] = {}

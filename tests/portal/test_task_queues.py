@@ -17,6 +17,7 @@ from tests.factories import make_ce, make_group, make_job, make_queue, make_task
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import VO, Group, User
 from wms.jobs.models import Job
+from wms.kernel.db import database_now
 
 pytestmark = pytest.mark.django_db
 
@@ -138,7 +139,9 @@ def test_the_terms_multiply_to_the_priority(portal: Client, alice: User, vo: VO,
         make_job(owner=alice, group=group, tags=["gpu"])
     priorities.recalculate()
     task_queue = task_queue_of(mine)
-    standing = task_queues.standing_of(TaskQueue.objects.select_related("owner", "group", "vo").get(pk=task_queue.pk))
+    standing = task_queues.standing_of(
+        TaskQueue.objects.select_related("owner", "group", "vo").get(pk=task_queue.pk), now=database_now()
+    )
     assert standing is not None
     terms = standing.terms
     # Expected 1/4, used 1/2: the factor is 1/2; that of the other group is 3/2; normalized by 4000 / 5000.

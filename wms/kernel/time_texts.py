@@ -14,8 +14,9 @@ def to_the_second(moment: datetime | None) -> str:
 
 
 def between(least_s: float, most_s: float) -> str:
-    """Return a range of durations in words, rounded as estimates are, such as ``20 min to 1 h 10 min``."""
-    return f"{duration(_rounded(least_s))} to {duration(_rounded(most_s))}"
+    """Return a range of durations in words, rounded as estimates are: ``20 min to 1 h 10 min``, ``less than 5 min``."""
+    most = duration(_rounded(most_s))
+    return f"{duration(_rounded(least_s))} to {most}" if least_s else f"less than {most}"
 
 
 def _rounded(seconds: float) -> float:

@@ -1,13 +1,15 @@
 """Explanation of a job, or of a selection by task queue: the result of each condition of the match at each queue."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from heapq import nsmallest
+from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
-from django.db.models import Count, Min
+from django.db.models import Count, Max, Min
 
 from matching.domain.findings import (
     Advice,
@@ -24,6 +26,7 @@ from matching.domain.headline import Cause, Ground, HeadlineKind, headline
 from matching.queries.explain.advice import advice
 from matching.queries.explain.comparison import (
     ComparedPlace,
+    Comparison,
     HeldBackState,
     causes_of_job,
     comparisons,
@@ -31,7 +34,8 @@ from matching.queries.explain.comparison import (
     held_back_of,
     judge_of,
 )
-from matching.queries.explain.pilots import living_pilots, living_there, pilots_there
+from matching.queries.explain.pilots import LivingPilots, living_pilots, living_there, pilots_there
+from matching.queries.explain.start import Starts
 from matching.queries.explain.unmatched import unmatched_at
 from matching.queries.task_queues import CompetingQueues
 from resources.models import Queue
@@ -40,10 +44,11 @@ from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.quotas import QuotaKind, full_in_words
-from wms.accounts.models import VO, User
+from wms.accounts.models import User
 from wms.accounts.queries import memberships_among
 from wms.jobs.domain.data import WAITS_FOR_ROOM, narrowed
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.time_left import TimeRange
 from wms.jobs.models import Job
 from wms.jobs.queries import description_warnings, in_list
 from wms.jobs.queries.filtering import JobFilters
@@ -58,6 +63,8 @@ MOST_COMPARED = 20_000
 MOST_JOBS: Final = 5000
 #: Task queues that are explained: those with most of these jobs. Each is compared with every queue of its VO.
 MOST_TASK_QUEUES: Final = 30
+#: Of these, those whose starts are estimated.
+_MOST_ESTIMATED: Final = 5
 #: Fraction of the priorities of all task queues that are drawn with one, from which on it is next in line.
 _NEARLY_ALL: Final = 0.99
 
@@ -109,32 +116,43 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     row = snapshot.row_of.get(task_queue_id)
     if task_queue is None or row is None:  # its last job has been taken in the meantime
         return state_of(job)
-    return _Explainer([task_queue], snapshot, pilots_at=partial(pilots_there, now=now), now=now).explained(
+    living = living_pilots(vo_ids=[task_queue.vo_id])
+    there = partial(pilots_there, living=living, now=now)
+    return _Explainer([task_queue], snapshot, living=living, pilots_at=there, now=now).explained(
         job,
         task_queue,
         row=row,
+        queued=list(QueuedJob.objects.filter(pk=job.pk)),
         waits=held_back_of([job.pk], now=snapshot.now())[job.pk],
         is_listed=lambda queue: site in {None, queue.ce.site.name},
         warnings=description_warnings(job),
     )
 
 
-def explain_each(jobs: Mapping[int, Job], *, now: datetime) -> dict[int, Explanation]:
+def explain_each(
+    jobs: Mapping[int, Job], *, last: Mapping[int, int] = MappingProxyType({}), now: datetime
+) -> dict[int, Explanation]:
     """Return, for each task queue of *jobs*, why its job waits; what several need is read once.
 
     Of pilots only the number is read, and queues are not listed: ``explain`` tells more for one job. Task queues that
-    have emptied are missing, and the last ones beyond MOST_COMPARED.
+    have emptied are missing, and the last ones beyond MOST_COMPARED. The time until they start is estimated for the
+    first few.
 
     Args:
         jobs: {task queue: a job of it, with its description loaded}.
+        last: {task queue: id of the job whose start is estimated, too}.
         now: time for which bans are evaluated.
     """
     snapshot = index.current()
     task_queues = TaskQueue.objects.select_related("owner", "group__vo", "vo").in_bulk(list(jobs))
     living = living_pilots(vo_ids={task_queue.vo_id for task_queue in task_queues.values()})
     there = partial(living_there, living=living)
-    explainer = _Explainer(task_queues.values(), snapshot, pilots_at=there, now=now)
+    explainer = _Explainer(task_queues.values(), snapshot, living=living, pilots_at=there, now=now)
     waits = held_back_of([job.pk for job in jobs.values()], now=snapshot.now())
+    estimated = {
+        each: dict.fromkeys([job.pk, last.get(each, job.pk)]) for each, job in islice(jobs.items(), _MOST_ESTIMATED)
+    }
+    queued = QueuedJob.objects.in_bulk([job_id for job_ids in estimated.values() for job_id in job_ids])
     explained: dict[int, Explanation] = {}
     compared = 0
     for task_queue_id, job in jobs.items():
@@ -144,30 +162,37 @@ def explain_each(jobs: Mapping[int, Job], *, now: datetime) -> dict[int, Explana
         if compared >= MOST_COMPARED:
             break
         compared += len(explainer.comparisons[task_queue.vo_id].queues)
-        explained[task_queue_id] = explainer.explained(job, task_queue, row=row, waits=waits[job.pk])
+        in_question = [queued[job_id] for job_id in estimated.get(task_queue_id, ()) if job_id in queued]
+        explained[task_queue_id] = explainer.explained(
+            job, task_queue, row=row, queued=in_question, waits=waits[job.pk]
+        )
     return explained
 
 
-def explain_selection(filters: JobFilters, *, by: User, now: datetime) -> ExplainedSelection:
+def explain_selection(
+    filters: JobFilters, *, by: User, now: datetime, most: int = MOST_TASK_QUEUES
+) -> ExplainedSelection:
     """Return why the jobs of a filtered list wait, of those visible to *by*.
 
     Args:
         filters: those of the list, with the status Waiting only.
         by: the reader.
         now: time for which bans are evaluated.
+        most: task queues that are explained.
     """
     newest = find(filters, Extent(at_most=MOST_JOBS + 1), by=by)
     job_ids = list(newest.values_list("pk", flat=True))
     # Uses index: taskqueues_queuedjob_pkey
     queued = QueuedJob.objects.filter(pk__among=job_ids[:MOST_JOBS]).values_list("task_queue_id")
-    counts = list(queued.annotate(jobs=Count("pk"), first=Min("pk")).order_by("-jobs", "task_queue_id"))
-    shown = counts[:MOST_TASK_QUEUES]
-    of_first = in_list(Job.objects.visible_to(by)).with_description().in_bulk([first for *_, first in shown])
-    examples = {task_queue_id: of_first[first] for task_queue_id, _, first in shown if first in of_first}
-    explained = explain_each(examples, now=now)
-    further = [jobs for task_queue_id, jobs, _ in counts if task_queue_id not in explained]
+    sums = queued.annotate(jobs=Count("pk"), first=Min("pk"), last=Max("pk"))
+    counts = list(sums.order_by("-jobs", "task_queue_id"))
+    shown = counts[:most]
+    of_first = in_list(Job.objects.visible_to(by)).with_description().in_bulk([first for *_, first, _ in shown])
+    examples = {task_queue_id: of_first[first] for task_queue_id, _, first, _ in shown if first in of_first}
+    explained = explain_each(examples, last={task_queue_id: last for task_queue_id, *_, last in shown}, now=now)
+    further = [jobs for task_queue_id, jobs, *_ in counts if task_queue_id not in explained]
     return ExplainedSelection(
-        jobs=sum(jobs for _, jobs, _ in counts),
+        jobs=sum(jobs for _, jobs, *_ in counts),
         has_more=len(job_ids) > MOST_JOBS,
         task_queues=[
             ExplainedTaskQueue(
@@ -176,7 +201,7 @@ def explain_selection(filters: JobFilters, *, by: User, now: datetime) -> Explai
                 example=examples[task_queue_id],
                 explanation=explained[task_queue_id],
             )
-            for task_queue_id, jobs, _ in shown
+            for task_queue_id, jobs, *_ in shown
             if task_queue_id in explained
         ],
         further_task_queues=len(further),
@@ -216,10 +241,13 @@ class _Explainer:
         task_queues: Collection[TaskQueue],
         snapshot: Snapshot,
         *,
+        living: LivingPilots,
         pilots_at: Callable[[TaskQueue, Sequence[Queue]], PilotsThere],
         now: datetime,
     ) -> None:
-        self._snapshot, self._pilots_at = snapshot, pilots_at
+        self._snapshot, self._living, self._pilots_at, self._now = snapshot, living, pilots_at, now
+        #: By VO.
+        self._starts: dict[int, Starts] = {}
         #: By VO, with throttles and limits.
         self.comparisons = comparisons(task_queues, memo=snapshot.memo, now=now, with_closings=True)
         #: (owner, group) of the task queues whose owner is a member of the group.
@@ -231,6 +259,7 @@ class _Explainer:
         task_queue: TaskQueue,
         *,
         row: int,
+        queued: Sequence[QueuedJob],
         waits: HeldBackState,
         is_listed: Callable[[Queue], bool] = lambda _queue: False,
         warnings: Sequence[str] = (),
@@ -241,6 +270,7 @@ class _Explainer:
             job: with its description.
             task_queue: with owner, group and VO.
             row: of the task queue in the index.
+            queued: the job, or the first and the last of a selection, whose start is estimated.
             waits: what holds the job back.
             is_listed: whether a queue is listed with its reasons.
             warnings: about the description.
@@ -250,7 +280,7 @@ class _Explainer:
         judge = judge_of(needs)
         places = list(comparison.places(needs, judge, waits=waits))
         conditions = counts_at(judge, places)
-        findings = self._findings(needs, places, conditions, task_queue=task_queue, row=row, waits=waits)
+        findings = self._findings(needs, places, conditions, task_queue=task_queue, row=row, queued=queued, waits=waits)
         is_never_drawn = findings.headline.verdict is HeadlineKind.NEVER_DRAWN
         return Explanation(
             status=job.status,
@@ -277,22 +307,39 @@ class _Explainer:
         *,
         task_queue: TaskQueue,
         row: int,
+        queued: Sequence[QueuedJob],
         waits: HeldBackState,
     ) -> Findings:
-        of_job = causes_of_job(needs)
+        of_job, comparison = causes_of_job(needs), self.comparisons[task_queue.vo_id]
         may_be_drawn = not of_job and any(not place.failed or place.is_only_closed for place in places)
         fitting = [place.queue for place in places if not place.causes]
         pilots = self._pilots_at(task_queue, fitting) if fitting else PilotsThere()
         causes = [place.causes for place in places]
+        found = headline(of_job=(*of_job, *waits.delays), queues=causes, no_pilots=pilots.no_pilots)
+        starts: list[TimeRange | None] = []
+        if found.verdict is HeadlineKind.COMPETES and pilots.running:
+            of_vo = self._starts_at(comparison)
+            pilots = replace(pilots, own_jobs=of_vo.own_jobs_at(task_queue, fitting))
+            starts = [of_vo.start_of(each, task_queue, queues=fitting) for each in queued]
         return Findings(
             needs=needs,
-            headline=headline(of_job=(*of_job, *waits.delays), queues=causes, no_pilots=pilots.no_pilots),
+            headline=found,
             conditions=conditions,
             queues=len(places),
-            standing=_rank(self._snapshot, row, task_queue.vo, may_be_drawn=may_be_drawn),
+            standing=_rank(self._snapshot, row, comparison, may_be_drawn=may_be_drawn),
             pilots=pilots,
+            waiting=int(self._snapshot.jobs[row].sum()),
+            starts=starts,
             goes_elsewhere=waits.goes_elsewhere,
         )
+
+    def _starts_at(self, comparison: Comparison) -> Starts:
+        vo = comparison.vo
+        if vo.pk not in self._starts:
+            self._starts[vo.pk] = Starts(
+                vo, self._snapshot, queues=comparison.queues, living=self._living, now=self._now
+            )
+        return self._starts[vo.pk]
 
 
 def _closings(places: Iterable[ComparedPlace]) -> Sequence[Cause]:
@@ -302,8 +349,9 @@ def _closings(places: Iterable[ComparedPlace]) -> Sequence[Cause]:
     return tuple(dict.fromkeys(cause for cause in closing if cause.ground in grounds))
 
 
-def _rank(snapshot: Snapshot, row: int, vo: VO, *, may_be_drawn: bool) -> QueueRank:
-    competing, any_segment = CompetingQueues(snapshot, row), bool(vo.any_segment_fraction)
+def _rank(snapshot: Snapshot, row: int, comparison: Comparison, *, may_be_drawn: bool) -> QueueRank:
+    competing = CompetingQueues(snapshot, row, vo=comparison.vo, now=comparison.now)
+    any_segment = bool(comparison.vo.any_segment_fraction)
     if not may_be_drawn:
         return QueueRank(longer=competing.longer.queues, any_segment=any_segment)
     priority = float(snapshot.priority[row])

@@ -107,23 +107,24 @@ def living_pilots(*, vo_ids: Collection[int]) -> LivingPilots:
 def living_there(task_queue: TaskQueue, queues: Sequence[Queue], *, living: LivingPilots) -> PilotsThere:
     """Return the pilots for the jobs of *task_queue* at the *queues* that it fits; not why none are sent."""
     able = [kind for queue in queues for kind in living.get(queue.pk, ()) if kind.may_take(task_queue, queue)]
-    if any(kind.running for kind in able):
-        return PilotsThere(some_run=True, all_are_busy=not any(kind.idle for kind in able))
+    if running := sum(kind.running for kind in able):
+        return PilotsThere(running=running, idle=sum(kind.idle for kind in able))
     return PilotsThere(coming=sum(kind.coming for kind in able))
 
 
-def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> PilotsThere:
+def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, living: LivingPilots, now: datetime) -> PilotsThere:
     """Return the pilots for the jobs of *task_queue* at the *queues* that it fits.
 
-    One statement if some have started; else a few more, for any number of queues.
+    Nothing is read if some have started; else a few statements, for any number of queues.
 
     Args:
         task_queue: with its owner and group.
         queues: with their CEs and sites loaded.
+        living: those of its VO.
         now: the time.
     """
-    there = living_there(task_queue, queues, living=living_pilots(vo_ids=[task_queue.vo_id]))
-    if there.some_run:
+    there = living_there(task_queue, queues, living=living)
+    if there.running:
         return there
     remarks = list(_black_holes(queues, now=now))
     if there.coming:

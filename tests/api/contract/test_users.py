@@ -275,6 +275,7 @@ def test_an_explanation_says_why_a_job_waits(alice: Caller, charlie: Caller) -> 
         "task_queue",
         "priority_rank",
         "expected_share",
+        "start_s",
         "conditions",
         "queues",
         "limits",

@@ -52,6 +52,7 @@ def test_a_fitting_job_has_a_rank_and_an_expected_share(sample: SampleData, alic
     said = explained(alice, job)
     assert set(said) == {
         *("job_id", "status", "summary", "task_queue", "priority_rank", "expected_share", "conditions", "queues"),
+        "start_s",
         "limits",
         "advice",
         "warnings",
@@ -63,8 +64,8 @@ def test_a_fitting_job_has_a_rank_and_an_expected_share(sample: SampleData, alic
         {"site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "fits": True, "reasons": []}
     ]
     assert said["summary"] == (
-        "It fits 1 of 1 queue and waits for a pilot there: 1 task queue of lhcb has a higher priority, and its "
-        "own has 25 % of the priorities of its CPU segment."
+        "In line at 1 queue, behind 1 task queue of lhcb, with 25 % of the priorities of its CPU segment; "
+        "1 of 1 pilot there has no job and asks for one soon."
     )
 
 
@@ -73,15 +74,13 @@ def test_longer_jobs_come_first_and_do_not_take_part_in_the_share(sample: Sample
     of_alice(sample, cpu_time_s=5000)
     said = explained(alice, job)
     assert said["expected_share"] == 1.0
-    assert said["summary"].endswith(
-        " 100 % of the priorities of its CPU segment; 1 task queue of longer jobs comes first where it fits too."
-    )
+    assert (
+        " 100 % of the priorities of its CPU segment; 1 task queue of longer jobs comes first where it fits too; "
+    ) in said["summary"]
     sample.vo.any_segment_fraction = 0.1
     sample.vo.save()
     of_alice(sample, cpu_time_s=50_000)
-    assert explained(alice, job)["summary"].endswith(
-        "; 2 task queues of longer jobs mostly come first where they fit too."
-    )
+    assert "; 2 task queues of longer jobs mostly come first where they fit too; " in explained(alice, job)["summary"]
 
 
 def test_conditions_are_listed_in_their_order(sample: SampleData, alice: APIClient) -> None:
@@ -294,14 +293,16 @@ def test_a_job_that_no_queue_fits_has_the_expected_share_zero(sample: SampleData
     said = explained(alice, impossible)
     assert (said["expected_share"], said["priority_rank"]) == (0.0, None)
     assert "%" not in said["summary"]
+    # What no queue can run is not counted in the share of others.
     said = explained(alice, possible)
-    assert (said["expected_share"], said["priority_rank"]) == (0.5, 1)
+    assert (said["expected_share"], said["priority_rank"]) == (1.0, 1)
     # A queue that is closed for a while does not make it impossible: its part is what it gets when that opens.
     Site.objects.update(state=ResourceState.BANNED)
-    assert (explained(alice, possible)["expected_share"], explained(alice, impossible)["expected_share"]) == (0.5, 0.0)
+    assert (explained(alice, possible)["expected_share"], explained(alice, impossible)["expected_share"]) == (1.0, 0.0)
     Site.objects.update(state=ResourceState.ACTIVE)
     Queue.objects.update(processors=8)
-    assert explained(alice, impossible)["priority_rank"] == 1
+    said = explained(alice, impossible)
+    assert (said["expected_share"], said["priority_rank"]) == (0.5, 1)
 
 
 def test_a_suspended_owner_is_named_as_the_cause(sample: SampleData, client_of: ClientOf) -> None:
@@ -341,7 +342,7 @@ def test_an_owner_who_left_the_group_is_named_as_the_cause(
     Membership.objects.create(user=sample.alice, group=sample.prod)
     priorities.recalculate()
     alice = client_of(sample.alice)  # with a new token: those of before ended with the suspension
-    assert "waits for a pilot there" in explained(alice, job)["summary"]
+    assert explained(alice, job)["summary"].startswith("Next in line at 1 queue; ")
     assert alice.post(f"/api/v1/jobs/{job.pk}/kill/").status_code == 200
 
 
@@ -364,6 +365,7 @@ def test_of_a_job_that_does_not_wait_only_the_state_is_explained(sample: SampleD
         "task_queue": None,
         "priority_rank": None,
         "expected_share": None,
+        "start_s": None,
         "conditions": [],
         "queues": [],
         "limits": [],

@@ -52,9 +52,9 @@ def sent(sample: SampleData, *, ended: PilotStatus | None = None, **columns: Any
     return Pilot.objects.get(pk=pilot.pk)
 
 
-def test_with_running_pilots_only_the_priority_is_explained(sample: SampleData, alice: APIClient) -> None:
+def test_a_pilot_without_a_job_soon_asks_for_one(sample: SampleData, alice: APIClient) -> None:
     factories.make_pilot(vo=sample.vo, queue=sample.queue)
-    assert summary(alice, sample).endswith("its own has 100 % of the priorities of its CPU segment.")
+    assert summary(alice, sample).endswith("; 1 of 1 pilot there has no job and asks for one soon.")
 
 
 def test_jobs_that_are_next_in_line_wait_for_busy_pilots(sample: SampleData, alice: APIClient) -> None:
@@ -65,19 +65,19 @@ def test_jobs_that_are_next_in_line_wait_for_busy_pilots(sample: SampleData, ali
         return str(explained(alice, job)["summary"])
 
     job = of_alice(sample, cpu_time_s=5000)
-    expected = "Next in line at 1 queue; all pilots are busy."
+    expected = "Next in line at 1 queue; 1 pilot runs there, busy with other jobs. No estimate yet."
     factories.make_match(pilot=factories.make_pilot(vo=sample.vo, queue=sample.queue))
     # Neither a task queue that is hardly ever drawn nor one of shorter jobs is before it.
     assert summary_with() == summary_with({"cpu_time_s": 5000, "tags": ["gpu"], "priority": 0}) == expected
     assert summary_with({"cpu_time_s": 500}) == expected
     VO.objects.update(any_segment_fraction=0.1)
-    assert "waits for a pilot there: no task queue of lhcb has a higher priority" in summary_with()
+    assert summary_with().startswith("In line at 1 queue, first of lhcb, with 100 % of the priorities of its CPU seg")
     VO.objects.update(any_segment_fraction=0)
     idle = factories.make_pilot(vo=sample.vo, queue=sample.queue)
-    assert summary_with().endswith("its own has 100 % of the priorities of its CPU segment.")
+    assert summary_with() == "Next in line at 1 queue; 1 of 2 pilots there has no job and asks for one soon."
     idle.delete()
     assert summary_with() == expected
-    assert "its own has 50 % of" in summary_with({"cpu_time_s": 5000, "tags": ["ssd"]})
+    assert "first of lhcb, with 50 % of" in summary_with({"cpu_time_s": 5000, "memory_mb": 1000})
 
 
 def test_pilots_on_their_way_are_counted_if_they_may_take_the_job(sample: SampleData, alice: APIClient) -> None:
@@ -243,14 +243,14 @@ def test_pilots_of_another_setup_are_not_waited_for(
     idle = factories.make_pilot(vo=sample.vo, queue=sample.queue)
     Pilot.objects.update(setup=of_pilot)
     Queue.objects.update(setup=of_queue)
-    assert summary(alice, sample).endswith("its own has 100 % of the priorities of its CPU segment.")
+    assert summary(alice, sample).endswith("; 1 of 1 pilot there has no job and asks for one soon.")
     Pilot.objects.filter(pk=idle.pk).update(setup=of_pilot or "LHCb-Production")
     Queue.objects.update(setup="")
     assert summary(alice, sample, setup="LHCb-Devel").endswith("; no pilot is there now.")
     Queue.objects.update(max_waiting_pilots=0)
     assert "and none that could take such jobs is there" in summary(alice, sample, setup="LHCb-Devel")
     Pilot.objects.update(setup="LHCb-Devel")
-    assert summary(alice, sample, setup="LHCb-Devel").endswith("priorities of its CPU segment.")
+    assert summary(alice, sample, setup="LHCb-Devel").endswith("; 1 of 1 pilot there has no job and asks for one soon.")
 
 
 def test_unserved_computing_element_types_are_named_as_the_cause(sample: SampleData, alice: APIClient) -> None:

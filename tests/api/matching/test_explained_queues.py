@@ -15,6 +15,7 @@ from tests.api.matching.conftest import ClientOf, SampleData
 from tests.api.matching.test_explain import condition, explained, of_alice, submitted
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
+from wms.kernel.memo import forget_brief_results
 
 
 def test_a_site_narrows_the_queues_and_nothing_else(sample: SampleData, alice: APIClient) -> None:
@@ -67,6 +68,7 @@ def test_many_queues_need_no_more_queries_and_two_hundred_are_listed(sample: Sam
     for number in range(250):
         ce = sample.queue.ce if number % 2 else factories.make_ce(site=factories.make_site(vos=[sample.vo]))
         factories.make_queue(ce=ce, platforms=["el9"], processors=number + 1)
+    forget_brief_results()
     with CaptureQueriesContext(connection) as many:
         said = explained(alice, job)
     assert len(many) == len(few)

@@ -225,7 +225,9 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     ),
     # ---- Pilots
     "pilot_alive_at_queue": lambda filled: pilot_counts([filled.queue]),
-    "pilot_latest_at_queue": lambda filled: pilots_there(filled.task_queue, [filled.idle_queue], now=database_now()),
+    "pilot_latest_at_queue": lambda filled: pilots_there(
+        filled.task_queue, [filled.idle_queue], living={}, now=database_now()
+    ),
     "pilot_latest_on_host": pilots_of_host,
     "pilot_not_cleaned_at_queue": lambda filled: status_agent._clean(filled.ce, _NO_BACKEND, now=database_now()),
     "pilot_stalled_at": lambda _: stall_pauses(now=database_now()),

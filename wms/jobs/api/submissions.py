@@ -73,7 +73,9 @@ class TimeRangeOut(serializers.Serializer[object]):
     """A time that is between two, in eight of ten cases."""
 
     least = serializers.IntegerField(source="least_s", help_text="In seconds.")
-    most = serializers.IntegerField(source="most_s", help_text="In seconds, at most three times the other.")
+    most = serializers.IntegerField(
+        source="most_s", help_text="In seconds, at most three times the other, or ten minutes."
+    )
 
 
 class SubmissionDetailOut(SubmissionRowOut):

@@ -115,14 +115,8 @@ def task_queue_list(page: TaskQueuePage) -> TaskQueueList:
     )
 
 
-def task_queue_view(standing: TaskQueueStanding, *, job_ids: Sequence[int], fits: bool) -> TaskQueueView:
-    """Return the page of a task queue.
-
-    Args:
-        standing: its place among the others.
-        job_ids: its newest jobs.
-        fits: whether some queue may run its jobs.
-    """
+def task_queue_view(standing: TaskQueueStanding, *, job_ids: Sequence[int]) -> TaskQueueView:
+    """Return the page of a task queue, with its newest jobs."""
     task_queue = standing.task_queue
     return TaskQueueView(
         id=task_queue.pk,
@@ -132,21 +126,24 @@ def task_queue_view(standing: TaskQueueStanding, *, job_ids: Sequence[int], fits
         jobs=_jobs(standing),
         created_at=task_queue.created_at,
         requirements=_requirements(task_queue),
-        standing=standing_view(standing, fits=fits),
+        standing=standing_view(standing),
         jobs_url=_jobs_url(task_queue),
         job_ids=job_ids,
         has_more_jobs=standing.jobs > len(job_ids),
     )
 
 
-def standing_view(standing: TaskQueueStanding, *, fits: bool) -> StandingView:
-    """Return the place of a task queue, with its priority term by term; *fits*: some queue may run its jobs."""
-    return StandingView(
-        rank="–" if standing.rank is None or not fits else f"{standing.rank:,}",
-        share=in_percent(standing.share_of_segment) if fits else "0 %",
-        terms=_terms(standing),
-        before=_before(standing) if fits else ["It is not drawn, because no queue can run its jobs."],
-    )
+def standing_view(standing: TaskQueueStanding) -> StandingView:
+    """Return the place of a task queue, with its priority term by term."""
+    return StandingView(rank=_rank(standing), share=_share(standing), terms=_terms(standing), before=_before(standing))
+
+
+def _rank(standing: TaskQueueStanding) -> str:
+    return "–" if standing.rank is None else f"{standing.rank:,}"
+
+
+def _share(standing: TaskQueueStanding) -> str:
+    return "0 %" if standing.runs_nowhere else in_percent(standing.share_of_segment)
 
 
 def number_in_words(value: float) -> str:
@@ -165,13 +162,15 @@ def _row(standing: TaskQueueStanding) -> TaskQueueRow:
         group=task_queue.group.name,
         cpu_segment=duration(task_queue.cpu_time_s),
         requires=", ".join(f"{fact.label}: {fact.value}" for fact in _requirements(task_queue)[2:]),
-        rank="–" if standing.rank is None else f"{standing.rank:,}",
+        rank=_rank(standing),
         share_of_group=number_in_words(terms.share),
         correction=_factor(terms.correction),
         part=number_in_words(terms.part / (terms.owners or 1)),
         priority=number_in_words(terms.priority),
-        share=in_percent(standing.share_of_segment),
-        before="; ".join(filter(None, [_of_longer(standing.longer), _of_segment(standing.higher)])) or "nothing",
+        share=_share(standing),
+        before="no queue can run its jobs"
+        if standing.runs_nowhere
+        else "; ".join(filter(None, [_of_longer(standing.longer), _of_segment(standing.higher)])) or "nothing",
     )
 
 
@@ -198,6 +197,8 @@ def _in_sum(queues: QueueSum) -> str:
 
 def _before(standing: TaskQueueStanding) -> list[str]:
     vo, longer, higher, segment = standing.task_queue.vo, standing.longer, standing.higher, standing.segment
+    if standing.runs_nowhere:
+        return ["It is not drawn, because no queue can run its jobs."]
     if standing.rank is None:
         return ["It is never drawn, because its priority is 0."]
     sentences = []

@@ -40,17 +40,23 @@ class WhyView:
 
 
 def why_view(
-    explained: Explanation, *, standing: TaskQueueStanding | None = None, site: str = "", site_error: str = ""
+    explained: Explanation,
+    *,
+    reader: str,
+    standing: TaskQueueStanding | None = None,
+    site: str = "",
+    site_error: str = "",
 ) -> WhyView:
     """Return the explanation for the page of a waiting job.
 
     Args:
         explained: the explanation.
+        reader: user name.
         standing: of its task queue; None: not known.
         site: to which the queues were limited; empty: all.
         site_error: why the wanted site is none.
     """
-    text = worded(explained)
+    text = worded(explained, reader=reader)
     conditions = [each for each in text.conditions if each.name not in _CLOSINGS or each.failed_queues]
     return WhyView(
         text=text,
@@ -61,7 +67,7 @@ def why_view(
         queues_shown=f"the first {MOST_QUEUES}" if len(text.queues) == MOST_QUEUES else "",
         site=site,
         site_error=site_error,
-        standing=None if standing is None else standing_view(standing, fits=explained.may_run),
+        standing=None if standing is None else standing_view(standing),
         task_queue_url=_url_of(explained.task_queue_id),
     )
 
@@ -85,6 +91,8 @@ class SelectedQueue:
     owner: str
     group: str
     text: ExplanationText
+    #: Whether no pilot can get them as things are.
+    runs_nowhere: bool
     example_id: int
     #: Address of the list of these jobs.
     jobs_url: str
@@ -101,11 +109,12 @@ class SelectionView:
     left_out: str
 
 
-def selection_view(explained: ExplainedSelection, *, words: Mapping[str, str]) -> SelectionView:
+def selection_view(explained: ExplainedSelection, *, reader: str, words: Mapping[str, str]) -> SelectionView:
     """Return the explanation of a selection.
 
     Args:
         explained: the explanation.
+        reader: user name.
         words: of the query that selects the jobs, by parameter.
     """
     in_all = len(explained.task_queues) + explained.further_task_queues
@@ -117,14 +126,14 @@ def selection_view(explained: ExplainedSelection, *, words: Mapping[str, str]) -
     further = counted(explained.further_task_queues, "task queue")
     return SelectionView(
         summary=summary,
-        queues=[_selected(each, words) for each in explained.task_queues],
+        queues=[_selected(each, words, reader=reader) for each in explained.task_queues],
         left_out=f"Further {explained.further_jobs:,} jobs, in {further}, are not explained."
         if explained.further_task_queues
         else "",
     )
 
 
-def _selected(each: ExplainedTaskQueue, words: Mapping[str, str]) -> SelectedQueue:
+def _selected(each: ExplainedTaskQueue, words: Mapping[str, str], *, reader: str) -> SelectedQueue:
     job = each.example
     # Only Waiting jobs are in a task queue, whatever statuses the words name. All of them have one owner, who may be
     # another than the reader if the words name a submission.
@@ -135,7 +144,8 @@ def _selected(each: ExplainedTaskQueue, words: Mapping[str, str]) -> SelectedQue
         url=_url_of(each.task_queue_id),
         owner=job.owner.username,
         group=job.group.name,
-        text=worded(each.explanation),
+        text=worded(each.explanation, reader=reader),
+        runs_nowhere=each.explanation.unmatched is not None,
         example_id=job.pk,
         jobs_url=f"{reverse('portal:jobs')}?{query_of({**words, **only})}",
     )

@@ -31,7 +31,9 @@ from wms.portal.presentation.failures import failures_view
 from wms.portal.presentation.home import held_rows, portion_texts, share_rows, strip_of, vo_view
 from wms.portal.presentation.sites import SiteRow, site_row
 from wms.portal.presentation.submission import row_of
+from wms.portal.search import query_of
 from wms.portal.views.lost_output import lost_output
+from wms.portal.views.waiting import waiting_in_short
 
 #: Submissions on the page.
 NEWEST: Final = 10
@@ -110,6 +112,8 @@ def home(request: HttpRequest) -> HttpResponse:
         "failed": failed,
         "failures": None if grouped is None else failures_view(grouped, words={}),
         "failed_beyond": 0 if grouped is None else max(0, failed - grouped.jobs),
+        "waiting": waiting_in_short({"owner": user.username}, by=user) if waits else [],
+        "why_query": query_of(owner=user.username),
         "unmatched": unmatched,
         "lost_output": lost_output({"owner": user.username}, by=user) if jobs.get(JobStatus.DONE) else None,
         "held": [] if held is None else held_rows(held.values_list("minor_status", flat=True)),

@@ -25,7 +25,9 @@ from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.pages import page_of, show, signed_in
 from wms.portal.presentation.submission import row_of, submission_view
+from wms.portal.search import query_of
 from wms.portal.views.lost_output import lost_output
+from wms.portal.views.waiting import waiting_in_short
 
 #: Failed jobs that are grouped on the page of a submission.
 MOST_FAILED: Final = 1000
@@ -76,8 +78,14 @@ def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         removed_after_days=removed_of(counted.content.vo_id),
         now=now,
     )
-    lost = lost_output({"job_group_id": str(pk)}, by=user) if JobStatus.DONE in counted.jobs else None
-    return show(request, "portal/submission.html", {"submission": view, "lost_output": lost})
+    words = {"job_group_id": str(pk)}
+    context = {
+        "submission": view,
+        "lost_output": lost_output(words, by=user) if JobStatus.DONE in counted.jobs else None,
+        "waiting": waiting_in_short(words, by=user) if JobStatus.WAITING in counted.jobs else [],
+        "why_query": query_of(words),
+    }
+    return show(request, "portal/submission.html", context)
 
 
 @login_required

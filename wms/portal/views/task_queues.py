@@ -11,6 +11,7 @@ from matching.queries.task_queues import newest_jobs, standing_of, task_queue_pa
 from taskqueues.models import TaskQueue
 from wms.jobs.models import Job
 from wms.jobs.queries import with_surroundings
+from wms.kernel.db import database_now
 from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
@@ -33,7 +34,7 @@ def _revision(request: HttpRequest, pk: int) -> Sequence[object]:  # noqa: ARG00
 def task_queue_list_page(request: HttpRequest) -> HttpResponse:
     """Show the reader's task queues, or all that it may see, by priority."""
     is_own = request.GET.get("whose") != "all"
-    page = task_queue_page(signed_in(request), only_own=is_own, number=_number_in(request))
+    page = task_queue_page(signed_in(request), only_own=is_own, number=_number_in(request), now=database_now())
     return show(request, "portal/task_queues.html", {"list": task_queue_list(page), "is_own": is_own})
 
 
@@ -45,13 +46,13 @@ def task_queue_detail_page(request: HttpRequest, pk: int) -> HttpResponse:
     user = signed_in(request)
     visible = TaskQueue.objects.visible_to(user).select_related("owner", "group", "vo")
     task_queue = get_object_or_404(visible, pk=pk)
-    standing, job_ids = standing_of(task_queue), newest_jobs(task_queue)
+    standing, job_ids = standing_of(task_queue, now=database_now()), newest_jobs(task_queue)
     job = with_surroundings(Job.objects.visible_to(user)).filter(pk__in=job_ids[:1]).first()
     if standing is None or job is None:
         raise Http404("No job waits in this task queue any more.")
     explained, site, error = explained_at(request, job, task_queue_id=pk)
-    view = task_queue_view(standing, job_ids=job_ids, fits=explained.may_run)
-    context = {"task_queue": view, "why": why_view(explained, site=site, site_error=error)}
+    view = task_queue_view(standing, job_ids=job_ids)
+    context = {"task_queue": view, "why": why_view(explained, reader=user.username, site=site, site_error=error)}
     return show(request, "portal/task_queue.html", context)
 
 

@@ -1,6 +1,6 @@
 """Pages that explain why jobs wait: a selection, and the tab on the page of one job."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from django.contrib.auth.decorators import login_required
@@ -16,6 +16,7 @@ from resources.queries.places import UnknownPlaceError
 from taskqueues.models import TaskQueue
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job
 from wms.kernel.clock import current_time
 from wms.kernel.db import database_now
@@ -25,9 +26,11 @@ from wms.portal.forms.filters import Asked, JobPageFilterSet, asked_in
 from wms.portal.live import live
 from wms.portal.notices import closed_for
 from wms.portal.pages import show, signed_in
-from wms.portal.presentation.why import WhyView, selection_view, why_view
+from wms.portal.presentation.why import SelectedQueue, WhyView, selection_view, why_view
 from wms.portal.search import EVERYBODY, query_of
 
+#: Task queues of which other pages say in a sentence why their jobs wait.
+_MOST_IN_SHORT: Final = 3
 #: Numbers of limits, throttles and computing elements.
 _supply: Final[BriefMemo[str]] = BriefMemo(kept_s=revisions.SUMS_MAX_AGE_S)
 
@@ -63,13 +66,27 @@ def why_page(request: HttpRequest) -> HttpResponse:
         return redirect("portal:job", pk=asked.search.job_id)
     context = {
         "selection": selection_view(
-            explain_selection(_waiting_of(asked), by=user, now=database_now()), words=asked.search.words
+            explain_selection(_waiting_of(asked), by=user, now=database_now()),
+            reader=user.username,
+            words=asked.search.words,
         ),
         "query": asked.box,
         "errors": asked.errors,
         "jobs_query": query_of(asked.search.words),
     }
     return show(request, "portal/why.html", context)
+
+
+def waiting_in_short(words: Mapping[str, str], *, by: User) -> Sequence[SelectedQueue]:
+    """Return why jobs wait that may run, those of the largest task queues.
+
+    Args:
+        words: of the query that selects the jobs, by parameter.
+        by: the reader.
+    """
+    filters = JobFilterSet({**words, "status": JobStatus.WAITING.value})
+    found = explain_selection(filters, by=by, now=database_now(), most=_MOST_IN_SHORT)
+    return [each for each in selection_view(found, reader=by.username, words=words).queues if not each.runs_nowhere]
 
 
 def explained_at(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> tuple[Explanation, str, str]:
@@ -95,8 +112,8 @@ def why_of(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> WhyV
     explained, site, error = explained_at(request, job, task_queue_id=task_queue_id)
     task_queues = TaskQueue.objects.select_related("owner", "group", "vo")
     task_queue = task_queues.filter(pk=explained.task_queue_id).first() if explained.task_queue_id else None
-    standing = None if task_queue is None else standing_of(task_queue)
-    return why_view(explained, standing=standing, site=site, site_error=error)
+    standing = None if task_queue is None else standing_of(task_queue, now=database_now())
+    return why_view(explained, reader=signed_in(request).username, standing=standing, site=site, site_error=error)
 
 
 def _waiting_of(asked: Asked) -> JobPageFilterSet:
