@@ -7,7 +7,7 @@ from django.urls import URLPattern, path
 from matching.api.advertisements import AdvertisementsView
 from matching.api.data import LeaseOutputsView, LeaseReplicasView
 from matching.api.downtimes import DowntimeImportView, DowntimeListView, DowntimeView
-from matching.api.explain import ExplainView
+from matching.api.explain import ExplainSelectionView, ExplainView
 from matching.api.leases import LeaseListView
 from matching.api.pilot_efficiency import PilotSummaryView
 from matching.api.rehearsal import RehearsalView
@@ -54,5 +54,6 @@ urlpatterns: list[URLPattern] = [
     path("jobs/", JobsView.as_view(), name="jobs"),
     path("jobs/retry/", RetryView.as_view(), name="jobs-retry"),
     path("jobs/rehearsal/", RehearsalView.as_view(), name="jobs-rehearsal"),
+    path("jobs/explain/", ExplainSelectionView.as_view(), name="jobs-explain"),
     path("jobs/<int:pk>/explain/", ExplainView.as_view(), name="job-explain"),
 ]

@@ -1,21 +1,35 @@
 """GET /api/v1/jobs/{id}/explain/: the reasons why a job waits."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from matching.domain.findings import Explanation
 from matching.domain.sentences import worded
-from matching.queries.explain.explanation import MOST_QUEUES, explain
+from matching.queries.explain.explanation import (
+    MOST_JOBS,
+    MOST_QUEUES,
+    MOST_TASK_QUEUES,
+    ExplainedTaskQueue,
+    explain,
+    explain_selection,
+)
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs.api.actions import visible_job
 from wms.jobs.api.outputs import StatusField
 from wms.jobs.api.submissions import TimeRangeOut
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.time_left import TimeRange
+from wms.jobs.filters import JobFilterSet
+from wms.jobs.models import Job
 from wms.kernel.db import database_now
-from wms.kernel.rest import StrictSerializer, error_responses
+from wms.kernel.rest import StrictSerializer, checked_filters, error_responses
 from wms.kernel.rest.audience import Audience
 
 
@@ -91,6 +105,75 @@ class ExplanationOut(serializers.Serializer[object]):
     )
 
 
+class ExplainedTaskQueueOut(serializers.Serializer[object]):
+    """Waiting jobs of one task queue, all of which wait for the same reasons."""
+
+    task_queue = serializers.IntegerField(help_text="Id of the task queue.")
+    jobs = serializers.IntegerField(help_text="Number of its jobs among those that were found.")
+    example = serializers.IntegerField(help_text="Id of the oldest of them.")
+    owner = serializers.CharField(help_text="Owner of its jobs.")
+    group = serializers.CharField(help_text="Group of its jobs.")
+    summary = serializers.CharField(help_text="Why they wait, in one or two sentences.")
+    first_start_s = TimeRangeOut(
+        allow_null=True, help_text="Time until a pilot gets the oldest of them; null: it cannot be said."
+    )
+    last_start_s = TimeRangeOut(allow_null=True, help_text="Time until a pilot gets the newest of them; null as above.")
+    advice = serializers.ListField(child=serializers.CharField(), help_text="As of the explanation of one job.")
+
+
+class ExplainedSelectionOut(serializers.Serializer[object]):
+    """The reasons why the waiting jobs of a list wait."""
+
+    jobs = serializers.IntegerField(help_text="Number of waiting jobs that were looked at.")
+    has_more = serializers.BooleanField(help_text=f"Whether more than the newest {MOST_JOBS} wait.")
+    task_queues = ExplainedTaskQueueOut(many=True, help_text=f"With most jobs first; at most {MOST_TASK_QUEUES}.")
+    further_task_queues = serializers.IntegerField(help_text="Number of task queues that are not explained.")
+    further_jobs = serializers.IntegerField(help_text="Number of their jobs.")
+
+
+class ExplainSelectionView(GenericAPIView[Job]):
+    """The explanation of the waiting jobs of a list."""
+
+    permission_classes = (IsUser,)
+    filterset_class = JobFilterSet
+
+    @extend_schema(
+        operation_id="jobs_explain_all",
+        summary="Explain why the jobs of a list wait, by task queue",
+        tags=[Audience.USERS],
+        filters=True,
+        responses={200: ExplainedSelectionOut, **error_responses(400, 401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Explain the waiting jobs that the caller may see; the filters of the list apply, and `status` is Waiting."""
+        user, query = user_of(request), request.query_params.dict()
+        filters = checked_filters(JobFilterSet, {**query, "status": JobStatus.WAITING.value})
+        found = explain_selection(filters, by=user, now=database_now())
+        task_queues = [_of_task_queue(each, reader=str(user)) for each in found.task_queues]
+        answer = {name: getattr(found, name) for name in ("jobs", "has_more", "further_task_queues", "further_jobs")}
+        return Response(ExplainedSelectionOut({**answer, "task_queues": task_queues}).data)
+
+
+def _of_task_queue(each: ExplainedTaskQueue, *, reader: str) -> Mapping[str, object]:
+    text, starts = worded(each.explanation, reader=reader), _starts_of(each.explanation)
+    return {
+        "task_queue": each.task_queue_id,
+        "jobs": each.jobs,
+        "example": each.example.pk,
+        "owner": each.example.owner.username,
+        "group": each.example.group.name,
+        "summary": text.summary,
+        "first_start_s": starts[0],
+        "last_start_s": starts[-1],
+        "advice": text.advice,
+    }
+
+
+def _starts_of(explained: Explanation) -> Sequence[TimeRange | None]:
+    """Return the estimated starts; one None if there are none."""
+    return (explained.findings.starts if explained.findings else ()) or (None,)
+
+
 class ExplainView(APIView):
     """The explanation of one job."""
 
@@ -110,7 +193,7 @@ class ExplainView(APIView):
         query = ExplainQuery.checked(request.query_params)
         task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
         explained = explain(job, task_queue_id=task_queue_id, site=query.get("site"), now=database_now())
-        rank, start = explained.standing, next(iter(explained.findings.starts if explained.findings else ()), None)
+        rank = explained.standing
         answer = {
             "job_id": job.pk,
             "status": job.status,
@@ -118,6 +201,6 @@ class ExplainView(APIView):
             "priority_rank": None if rank is None else rank.rank,
             "expected_share": None if rank is None else rank.share,
             **asdict(worded(explained, reader=str(user))),
-            "start_s": start,
+            "start_s": _starts_of(explained)[0],
         }
         return Response(ExplanationOut(answer).data)

@@ -151,6 +151,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET accounting": PEOPLE,
         "GET jobs-changes": PEOPLE,
         "GET jobs-failures": PEOPLE,
+        "GET jobs-explain": PEOPLE,
         "POST jobs-rehearsal": PEOPLE,
         "GET submissions": PEOPLE,
         "GET submission": OF_THE_JOB,

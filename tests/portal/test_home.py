@@ -1,6 +1,7 @@
 """The first page after the log-in."""
 
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from resources.domain.enums import ResourceState
-from taskqueues.models import UsageInterval
+from taskqueues.models import QueuedJob, UsageInterval
 from tests.factories import make_group, make_job, make_queue, make_site, make_submission, make_user
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import VO, Group, Invitation, User
@@ -103,6 +104,24 @@ def test_thirty_submissions_cost_no_more_queries_than_one(portal: Client, alice:
     for _ in range(29):
         new_jobs()
     assert queries_of(portal) == one
+
+
+def test_home_and_submission_say_why_the_jobs_wait_but_for_those_that_can_never_run(
+    portal: Client, alice: User, group: Group
+) -> None:
+    make_queue(memory_mb=4000, cpu_time_s=300_000)
+    submission = make_submission(owner=alice, group=group)
+    make_job(submission=submission, memory_mb=64_000)
+    fits = make_job(submission=submission)
+    for page in (home(portal), portal.get(f"/submissions/{submission.pk}/")):
+        (waiting,) = page.context["waiting"]
+        assert (waiting.jobs, waiting.example_id) == ("1 job", fits.pk)
+        assert waiting.text.summary.startswith("It fits 1 of 1 queue and waits for a pilot there")
+        assert waiting.text.summary in unescape(page.content.decode())
+        assert [row.id for row in portal.get(waiting.jobs_url).context["rows"]] == [fits.pk]
+    Job.objects.filter(pk=fits.pk).update(status=JobStatus.RUNNING)
+    QueuedJob.objects.filter(pk=fits.pk).delete()
+    assert home(portal).context["waiting"] == []
 
 
 # ---- what needs attention --------------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Collection
+from typing import Final
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django_filters import CharFilter, Filter, FilterSet, UUIDFilter
 
 from taskqueues.models import QueuedJob
@@ -18,6 +19,9 @@ from wms.kernel.names import did_you_mean
 
 _STATUSES = {status.casefold(): status for status in JobStatus}
 
+#: Ids and ranges of one filter: as many as fit into the address of a request.
+MOST_IDS: Final = 500
+_ID_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _CAUSE = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
 
 
@@ -51,6 +55,39 @@ class IntegerFilter(Filter):
     """Jobs with exactly this integer."""
 
     field_class = forms.IntegerField
+
+
+class IdsField(forms.CharField):
+    """Ids of jobs: numbers and ranges such as 69-75, with commas."""
+
+    def to_python(self, value: object) -> tuple[range, ...]:  # type: ignore[override]  # not one text
+        """Return the ranges; empty: not narrowed."""
+        if value in self.empty_values:
+            return ()
+        ranges = [_ID_RANGE.fullmatch(each.strip()) for each in str(value).split(",")]
+        ids = [range(int(each[1]), int(each[2] or each[1]) + 1) for each in ranges if each is not None]
+        if len(ids) < len(ranges) or not all(ids):
+            raise ValidationError("Give ids of jobs and ranges, with commas, such as 69,70,75-80.")
+        if len(ids) > MOST_IDS:
+            raise ValidationError(f"Give at most {MOST_IDS} ids and ranges.")
+        return tuple(ids)
+
+
+class IdsFilter(CharFilter):
+    """Jobs by their ids."""
+
+    field_class = IdsField
+
+    def filter(self, qs: QuerySet[Job], value: tuple[range, ...]) -> QuerySet[Job]:
+        """Return the matching rows."""
+        if not value:
+            return qs
+        # Uses index: jobs_job_pkey
+        wanted = Q(pk__in=[each[0] for each in value if len(each) == 1])
+        for each in value:
+            if len(each) > 1:
+                wanted |= Q(pk__range=(each[0], each[-1]))
+        return qs.filter(wanted)
 
 
 class HostFilter(NameFilter):
@@ -104,7 +141,7 @@ class JobFilterSet(FilterSet):
     status = StatusFilter(
         lookup_expr="in", max_length=255, help_text="One status, or several with commas; letter case is ignored."
     )
-    id = IntegerFilter(label="Id", min_value=0, max_value=2**63 - 1, help_text="Id of the job.")
+    id = IdsFilter(label="Ids", help_text="Ids of jobs and ranges, with commas, such as 69,70,75-80.")
     site = NameFilter("site__name", max_length=128, help_text="Exact name of the site of the last match.")
     host = HostFilter("hosts", max_length=255, help_text="Exact name of the host of the last match.")
     owner = NameFilter("owner__username", max_length=150, help_text="Exact user name of the owner.")

@@ -51,6 +51,7 @@ _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPED: Final = re.compile(r"\\(.)")
 _KEYED: Final = re.compile(r"([A-Za-z_-]+):(.*)", re.DOTALL)
 _AGO: Final = re.compile(r"([0-9]{1,6})\s*([smhdw])", re.IGNORECASE)
+_IDS: Final = re.compile(r"[0-9]{1,18}(-[0-9]{1,18})?(,[0-9]{1,18}(-[0-9]{1,18})?)*")
 _UNITS: Final[Mapping[str, timedelta]] = MappingProxyType(
     {
         "s": timedelta(seconds=1),
@@ -180,6 +181,12 @@ def _id(value: str, _now: datetime, *, of: str = "job") -> str:
     return str(int(value))
 
 
+def _ids(value: str, _now: datetime) -> str:
+    if not _IDS.fullmatch(value):
+        raise _InvalidWordError(f'Ids of jobs are numbers and ranges, such as 69,75-80, not "{_shown(value)}".')
+    return value
+
+
 def _exit_code(value: str, _now: datetime) -> str:
     if not _is_number(value.removeprefix("-")) or abs(int(value)) > _LARGEST_INTEGER:
         raise _InvalidWordError(f'An exit code is a number such as 2, not "{_shown(value)}".')
@@ -214,7 +221,7 @@ def time_in(value: str, now: datetime) -> str:
 
 _READERS: Final[Mapping[str, Callable[[str, datetime], str]]] = MappingProxyType(
     {
-        "id": _id,
+        "id": _ids,
         "exit_code": _exit_code,
         "job_group_id": _submission,
         "task_queue": partial(_id, of="task queue"),

@@ -23,6 +23,7 @@ ADDRESSES = [
     "GET /api/v1/jobs/",
     "GET /api/v1/jobs/summary/",
     "GET /api/v1/jobs/failures/",
+    "GET /api/v1/jobs/explain/",
     "POST /api/v1/jobs/rehearsal/",
     "GET /api/v1/submissions/",
     "GET /api/v1/submissions/{id}/",

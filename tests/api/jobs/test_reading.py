@@ -76,6 +76,18 @@ def test_a_submission_is_found_by_its_job_group_id(alice: APIClient, jobs: dict[
     assert _ids(alice, f"job_group_id={jobs['running'].submission_id}") == [jobs["running"].pk]
 
 
+def test_jobs_are_found_by_ids_and_ranges(alice: APIClient, jobs: dict[str, Job]) -> None:
+    waiting, running, done = (jobs[name].pk for name in ("waiting", "running", "done"))
+    assert _ids(alice, f"id={running}") == [running]
+    assert _ids(alice, f"id={done},{waiting}") == [done, waiting]
+    assert _ids(alice, f"id={waiting}-{done}") == [done, running, waiting]
+    assert _ids(alice, f"id={waiting}-{running},{2**50}&status=running") == [running]
+    bulk = alice.post(f"{JOBS}bulk/", {"action": "hold", "filter": {"id": waiting}}, format="json")
+    assert bulk.json()["done"] == 1
+    for wrong in ("x", "5-", "7-5", "5,,6", ",".join(map(str, range(501)))):
+        assert alice.get(f"{JOBS}?id={wrong}").status_code == 400
+
+
 def test_waiting_jobs_are_found_by_their_task_queue(alice: APIClient, jobs: dict[str, Job]) -> None:
     task_queue = QueuedJob.objects.get(pk=jobs["waiting"].pk).task_queue_id
     assert _ids(alice, f"task_queue={task_queue}") == [jobs["waiting"].pk]

@@ -88,6 +88,25 @@ def test_of_a_selection_the_first_and_the_last_are_estimated(waiting: list[Job],
     assert " in 2 h" in worded(task_queue.explanation, reader="alice").summary
 
 
+def test_a_list_is_explained_over_rest_by_task_queue(
+    waiting: list[Job], sample: SampleData, client_of: ClientOf
+) -> None:
+    nowhere = of_alice(sample, memory_mb=64_000)
+    priorities.recalculate()
+    alice = client_of(sample.alice)
+    found = alice.get("/api/v1/jobs/explain/?owner=alice").json()
+    assert (found["jobs"], found["has_more"], found["further_task_queues"]) == (31, False, 0)
+    many, one = found["task_queues"]
+    assert (many["jobs"], many["example"], many["owner"]) == (30, waiting[0].pk, "alice")
+    assert "all busy with your jobs; 30 of yours wait for them. " in many["summary"]
+    assert many["last_start_s"]["least"] > 3600
+    assert (one["example"], one["first_start_s"]) == (nowhere.pk, None)
+    assert one["advice"] == ["With 4000 MB of memory instead of 64000 MB it would fit 1 queue: LCG.CERN.ch."]
+    ids = f"{waiting[3].pk}-{waiting[5].pk}"
+    assert [each["jobs"] for each in alice.get(f"/api/v1/jobs/explain/?id={ids}").json()["task_queues"]] == [3]
+    assert client_of(factories.make_user()).get("/api/v1/jobs/explain/").json()["task_queues"] == []
+
+
 def test_nothing_is_estimated_where_no_job_has_ended(sample: SampleData, client_of: ClientOf) -> None:
     Pilot.objects.all().delete()
     factories.make_match(pilot=factories.make_pilot(vo=sample.vo, queue=sample.queue))

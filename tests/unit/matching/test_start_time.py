@@ -242,7 +242,9 @@ def test_run_times_are_those_of_all_jobs_not_only_of_those_that_have_ended() -> 
     assert young.mean_s > 60 > until_s[has_ended].mean()
     # One that was running when the window began counts from then on only.
     late = RunTimes.estimated(
-        ObservedRuns(from_s=np.append(np.zeros(4), 90.0), until_s=np.array([10.0, 20, 30, 40, 100]), has_ended=np.ones(5, bool))
+        ObservedRuns(
+            from_s=np.append(np.zeros(4), 90.0), until_s=np.array([10.0, 20, 30, 40, 100]), has_ended=np.ones(5, bool)
+        )
     )
     assert late.parts.tolist() == pytest.approx([0.25, 0.25, 0.25, 0.25, 0.0])
 

@@ -22,13 +22,13 @@ def filters_of(text: str) -> dict[str, str]:
 
 def test_every_key_is_a_filter() -> None:
     text = (
-        f"id:71 name:scan-* status:failed,STALLED site:CERN host:wn1 since:2d before:1d exit:-2 reason:lost "
+        f"id:71,80-90 name:scan-* status:failed,STALLED site:CERN host:wn1 since:2d before:1d exit:-2 reason:lost "
         "cause:0123456789 "
         f'group:lhcb_user owner:alice submission:{SUBMISSION} task-queue:012 label:"two words" type:User vo:lhcb'
     )
     filters = filters_of(text)
     assert filters == {
-        "id": "71",
+        "id": "71,80-90",
         "job_name": "scan-*",
         "status": "Failed,Stalled",
         "site": "CERN",
@@ -110,7 +110,7 @@ def test_the_original_words_are_kept_with_their_meaning() -> None:
         ("before:0001-01-01T00:00:00+05:00", "is no time", {}),
         ("exit:two", "An exit code is a number", {}),
         ("exit:99999999999", "An exit code is a number", {}),
-        ("id:x", "The id of a job is a number", {}),
+        ("id:x", "Ids of jobs are numbers and ranges", {}),
         ("submission:x", "Enter a valid UUID.", {}),
         ("site: CERN", "Write a value after site:", {"job_name": "*CERN*"}),
         ("site:a site:b", "site:b is left out, because site: is given twice.", {"site": "a"}),
