@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Union
 
 from .connection import Connection, Record
 from .outputs import MOST_MB, fetch_output
+from .statuses import ENDED, EVERY_STATUS
 from .wire.protocol import API_V1
 
 if TYPE_CHECKING:
@@ -15,12 +16,6 @@ if TYPE_CHECKING:
 
 #: Filters of lists of jobs, such as ``status="Failed"`` or ``status=["Failed", "Killed"]``.
 Filter = Union[str, int, Sequence[str]]
-#: Statuses in which a job stays, unless somebody reschedules it.
-ENDED = frozenset({"Done", "Failed", "Killed", "Deleted"})
-#: All statuses of the list of jobs, which leaves deleted ones out unless they are named.
-EVERY_STATUS = (
-    "Received,Checking,Waiting,Held,Matched,Running,Stalled,Completing,Rescheduled,Failed,Done,Killed,Deleted"
-)
 
 
 class Job:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from .connection import Connection, Query, Record
 from .errors import ClientError, NotReachableError, ServerRefusedError
-from .job import ENDED, EVERY_STATUS, Job, counts_of, jobs_on
+from .job import Job, counts_of, jobs_on
 from .notebook import submission_html
+from .statuses import ENDED, EVERY_STATUS
 from .wire.protocol import API_V1
 
 #: Seconds between two looks at the server, at first and at most.

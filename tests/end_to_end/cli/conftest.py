@@ -54,13 +54,19 @@ class Wms:
         self._url, self._token, self._monkeypatch = url, token, monkeypatch
 
     def __call__(
-        self, *arguments: object, typed: str | None = None, width: int | None = None, colours: bool = False
+        self,
+        *arguments: object,
+        typed: str | None = None,
+        input: str = "",  # noqa: A002 - as that of subprocess
+        width: int | None = None,
+        colours: bool = False,
     ) -> Ran:
         """Run it.
 
         Args:
             arguments: of the command line.
             typed: at a terminal, by the user; None: standard input is no terminal.
+            input: standard input that is no terminal.
             width: of the terminal; None: standard output is a pipe.
             colours: whether the terminal has them.
         """
@@ -75,7 +81,7 @@ class Wms:
             else:
                 patched.setenv("NO_COLOR", "1")
             stdin = Stream(is_terminal=typed is not None)
-            stdin.write(typed or "")
+            stdin.write(typed or input)
             stdin.seek(0)
             patched.setattr(sys, "stdin", stdin)
             patched.setattr(sys, "stdout", out)

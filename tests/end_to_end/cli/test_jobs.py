@@ -3,12 +3,14 @@
 import json
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from tests.end_to_end.cli.conftest import SampleData, Wms, WmsOf
 from tests.factories import make_job, make_submission
+from wms.client.connection import Connection
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -114,12 +116,57 @@ def test_why_explains_one_job_or_many(sample: SampleData, wms: Wms) -> None:
     assert "LCG.CERN.ch / ce01 / grid\tno\trequires 64 processors; this queue offers 1" in ran.out.splitlines()
     table = wms("explain", job.pk, width=60)
     assert "CONDITION" in table.out
-    assert all(len(line) <= 60 or line.startswith(("Job", "Advice")) for line in table.out.splitlines())
+    assert all(len(line) <= 60 or line.startswith(("Job", "Advice", "Warning")) for line in table.out.splitlines())
     assert [row[:2] for row in wms("why", job.pk, other.pk).rows] == [
         [str(job.pk), "Waiting"],
         [str(other.pk), "Waiting"],
     ]
     assert [each["job_id"] for each in wms("why", job.pk, other.pk, "--json").json] == [job.pk, other.pk]
+
+
+def test_why_explains_lists_and_without_a_word_all_waiting_jobs(sample: SampleData, wms: Wms) -> None:
+    large = [make_job(owner=sample.alice, group=sample.group, processors=64, job_group="scan") for _ in range(3)]
+    other = make_job(owner=sample.alice, group=sample.group)
+    make_job(group=sample.group)
+    rows = wms("why").rows
+    assert [row[:2] for row in rows] == [["3", str(large[0].pk)], ["1", str(other.pk)]]
+    assert rows[0][3].startswith("It waits because no queue that serves lhcb fits it: it requires 64 processors")
+    assert [row[0] for row in wms("why", "label:scan").rows] == ["3"]
+    assert wms("why", "--label", "scan", "--json", "jobs,example").json == [{"jobs": 3, "example": large[0].pk}]
+    assert wms("why", "label:none", width=80).out == "None of these jobs waits.\n"
+
+
+def test_ids_come_from_standard_input_as_a_list_prints_them(sample: SampleData, wms: Wms) -> None:
+    jobs = [make_job(owner=sample.alice, group=sample.group, job_name=f"j{number}") for number in range(4)]
+    listed = wms("list").out
+    assert len(listed.splitlines()) == 4
+    shown = wms("show", "-", input=listed).rows
+    assert [row[0] for row in shown] == [str(job.pk) for job in reversed(jobs)]
+    assert wms("kill", "-", jobs[3].pk, input=f"{jobs[0].pk}-{jobs[1].pk}\n\n").out == "3 jobs killed, 0 refused.\n"
+    assert [status_of(job) for job in jobs] == ["Killed", "Killed", "Waiting", "Killed"]
+    wrong = wms("kill", "-", input="ID\n")
+    assert (wrong.code, wrong.err) == (
+        2,
+        "wms: In standard input, 'ID' is not the id of a job; give its number, such as 69.\n",
+    )
+    assert wms("kill", "-", input="").err == "wms: Standard input names no job.\n"
+
+
+def test_many_ids_are_asked_for_at_once(sample: SampleData, wms: Wms, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [make_job(owner=sample.alice, group=sample.group) for _ in range(40)]
+    named, asked, get = f"{jobs[0].pk}-{jobs[-1].pk}", list[str](), Connection.get
+
+    def counted(self: Connection, path: str, **others: Any) -> Any:
+        asked.append(path)
+        return get(self, path, **others)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Connection, "get", counted)
+        rows = wms("show", named).rows
+    assert [int(row[0]) for row in rows] == [job.pk for job in jobs]
+    assert asked == ["/api/v1/jobs/"]
+    # All that is known of each, for programs.
+    assert {len(job["description"]) > 10 for job in wms("show", named, "--json").json} == {True}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +221,20 @@ def test_a_submission_is_named_by_its_id(sample: SampleData, wms: Wms) -> None:
     submission = make_submission(owner=sample.alice, group=sample.group)
     jobs = [make_job(owner=sample.alice, group=sample.group, submission=submission) for _ in range(2)]
     other = make_job(owner=sample.alice, group=sample.group)
-    assert wms("kill", "--submission", submission.pk).out == "2 jobs killed, 0 refused.\n"
+    make_submission(owner=sample.alice, group=sample.group)
+    table = wms("submissions", width=100).out
+    short = str(submission.pk)[:8]
+    assert f"\n{short}  " in table
+    assert str(submission.pk) not in table
+    assert len(wms("show", f"submission:{short}").rows) == 2
+    assert dict(wms("submissions", short).rows[:1])["job_group_id"] == str(submission.pk)
+    for wrong, sentence in (
+        ("0000", 'None of your submissions begin with "0000"; give the whole id.'),
+        ("x", '"x" is not the id of a submission'),
+    ):
+        ran = wms("kill", "--submission", wrong)
+        assert (ran.code, sentence in ran.err) == (2, True)
+    assert wms("kill", "--submission", short).out == "2 jobs killed, 0 refused.\n"
     assert [status_of(job) for job in (*jobs, other)] == ["Killed", "Killed", "Waiting"]
 
 

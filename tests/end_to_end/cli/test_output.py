@@ -1,6 +1,7 @@
 """`wms output` and `wms logs`."""
 
 import io
+import shutil
 import tarfile
 import threading
 from pathlib import Path
@@ -71,6 +72,21 @@ def test_existing_outputs_are_skipped_so_that_an_interrupted_command_continues(
     wms("output", first.pk, "-d", tmp_path, "--force")
     assert (kept / "std.out").is_file()
     assert wms("output", "--all", "-d", tmp_path, "--json").json["fetched"] == []
+
+
+def test_many_outputs_are_fetched_at_the_same_time_with_a_bar(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
+    jobs = [with_output(sample, text=b"%d\n" % number) for number in range(15)]
+    target = tmp_path / "o"
+    ran = wms("output", "status:done", "-d", target, width=80, typed="")
+    assert {path.name for path in target.iterdir()} == {str(job.pk) for job in jobs}
+    assert [(target / str(job.pk) / "std.out").read_text() for job in jobs] == [f"{number}\n" for number in range(15)]
+    assert f"{'█' * 40} 15/15 fetched" in ran.err
+    # After an error nothing is half there.
+    make_job(owner=sample.alice, group=sample.group)
+    for directory in target.iterdir():
+        shutil.rmtree(directory)
+    assert wms("output", "status:done", "-d", target, "--max-size", "0").code == 1
+    assert list(target.iterdir()) == []
 
 
 def test_an_archive_can_be_kept(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
@@ -148,6 +164,33 @@ def test_logs_are_the_last_lines(sample: SampleData, wms: Wms) -> None:
     silent = make_job(owner=sample.alice, group=sample.group)
     assert wms("logs", silent.pk).out == ""
     assert "nothing of its output" in wms("logs", silent.pk, width=80).out
+
+
+def test_logs_of_several_jobs_have_headings(sample: SampleData, wms: Wms) -> None:
+    jobs = [
+        make_job(owner=sample.alice, group=sample.group, status=JobStatus.FAILED, std_output_tail=f"{number}\n")
+        for number in range(2)
+    ]
+    make_job(owner=sample.alice, group=sample.group)
+    expected = "".join(f"==> Job {job.pk}, Failed <==\n{number}\n" for number, job in enumerate(jobs))
+    assert wms("logs", "status:failed").out == expected == wms("logs", *(job.pk for job in jobs)).out
+    assert [each["std_output"] for each in wms("logs", "status:failed", "--json").json] == ["0\n", "1\n"]
+    assert wms("logs", "status:killed").out == "No job matches.\n"
+    assert "--follow shows one job, and 2 are named." in wms("logs", "-f", "status:failed").err
+
+
+def test_logs_of_a_waiting_job_say_what_it_waits_for(
+    sample: SampleData, wms: Wms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job(owner=sample.alice, group=sample.group, processors=64)
+
+    def end(_seconds: float) -> None:
+        Job.objects.filter(pk=job.pk).update(status=JobStatus.KILLED, ended_at=timezone.now())
+
+    monkeypatch.setattr("wms.client.commands.output.time.sleep", end)
+    ran = wms("logs", "--follow", job.pk)
+    assert ran.code == 0
+    assert ran.err.startswith(f"Job {job.pk} waits. It waits because no queue that serves lhcb fits it")
 
 
 def test_logs_are_followed_until_the_job_has_ended(sample: SampleData, wms: Wms) -> None:

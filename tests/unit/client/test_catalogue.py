@@ -50,7 +50,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
             "wms list: there is no option --stats. Do you mean --status? `wms list --help` shows the arguments.",
         ),
         (["whoami", "x"], 'wms whoami: "x" is one argument too many. `wms whoami --help` shows the arguments.'),
-        (["why"], "wms why: the following arguments are required: JOB. `wms why --help` shows the arguments."),
+        (["edit"], "wms edit: the following arguments are required: JOB. `wms edit --help` shows the arguments."),
         (["\x1b[31m"], 'wms: there is no command "\\x1b[31m". `wms --help` lists the commands.'),
     ],
 )  # fmt: skip
@@ -86,5 +86,5 @@ def test_a_command_imports_only_its_own_module() -> None:
         text=True,
         check=True,
     )
-    expected = {f"wms.client.commands.{name}" for name in ("jobs", "command", "arguments")}
+    expected = {f"wms.client.commands.{name}" for name in ("jobs", "command", "arguments", "selection")}
     assert set(ran.stdout.split()) == expected

@@ -491,7 +491,7 @@ def test_an_unreachable_server_is_reported(monkeypatch: pytest.MonkeyPatch, caps
     "arguments",
     [
         [],
-        ["explain"],
+        ["edit"],
         ["explain", "x"],
         ["match-test"],
         ["submt"],

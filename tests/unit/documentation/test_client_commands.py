@@ -38,11 +38,11 @@ def test_the_overview_links_each_command() -> None:
 
 
 def test_a_command_has_its_usage_arguments_and_other_name() -> None:
-    text = command("logs")
-    assert text.startswith(
-        "Show the last lines of a job's output. Other names: `wms peek`, `wms tail`.\n\nUsage: `wms logs JOB [options]`"
-    )
-    assert "| `--follow`, `-f` | Show new lines until the job has ended. |" in text
+    text = command("edit")
+    assert text.startswith("Change a job that waits.")
+    assert "Usage: `wms edit JOB [options]`" in text
+    assert "| `--priority N` | User priority, 0 to 10. |" in text
+    assert "Other names: `wms peek`, `wms tail`.\n\nUsage: `wms logs [JOB…] [options] [filters]`" in command("logs")
     assert "--json" not in text
     assert "| filters |" not in text
 

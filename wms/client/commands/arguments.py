@@ -6,9 +6,11 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
+from itertools import islice
 from typing import NamedTuple
 
 from ..errors import WrongUsageError
+from ..wire.protocol import API_V1
 from ..wire.units import MEGABYTES, SECONDS, in_units
 from .command import CommandSession
 
@@ -29,7 +31,7 @@ class Filter(NamedTuple):
 
 #: {word of a search, and option: filter}; the words are those of the portal.
 FILTERS: Mapping[str, Filter] = {
-    "id": Filter("id", "ID", "id of the job"),
+    "id": Filter("id", "IDS", "ids of jobs and ranges, with commas, such as 69,75-80"),
     "status": Filter("status", "STATUS", "one status, or several with commas"),
     "name": Filter("job_name", "NAME", "name; each * stands for any characters"),
     "site": Filter("site", "SITE", "site of the last match"),
@@ -43,7 +45,7 @@ FILTERS: Mapping[str, Filter] = {
     "cause": Filter("cause", "KEY", "cause of the failure, as `wms failures` lists it; none: unknown"),
     "group": Filter("group", "GROUP", "group in which the owner acted"),
     "owner": Filter("owner", "USER", "owner; * for all jobs that you may see; left out: your own"),
-    "submission": Filter("job_group_id", "ID", "submission, whoever its owner is"),
+    "submission": Filter("job_group_id", "ID", "submission, whoever its owner is; of your own the beginning is enough"),
     "task-queue": Filter("task_queue", "ID", "task queue in which they wait"),
     "label": Filter("job_group", "LABEL", "label given by the owner"),
     "type": Filter("job_type", "TYPE", "job type"),
@@ -52,6 +54,11 @@ FILTERS: Mapping[str, Filter] = {
 _TIMES = frozenset({"submitted_after", "submitted_before"})
 _AGO = re.compile(r"([0-9]{1,6})\s*([smhdw])", re.IGNORECASE)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+#: The beginning of the id of a submission, as a terminal shows it.
+_SHORT_ID = re.compile(r"[0-9a-f-]{4,35}", re.IGNORECASE)
+#: Submissions among which a short id is looked up.
+_MOST_SUBMISSIONS = 5000
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _KEYED = re.compile(r"([a-z][a-z_-]*):(.*)", re.IGNORECASE | re.DOTALL)
@@ -114,10 +121,10 @@ def ids_in(ranges: Iterable[range]) -> list[int]:
     return list(ids)
 
 
-def add_filters(parser: ArgumentParser) -> None:
-    """Add an option for each filter of jobs."""
+def add_filters(parser: ArgumentParser, *, but_for: Iterable[str] = ()) -> None:
+    """Add an option for each filter of jobs but some."""
     group = parser.add_argument_group("filters of jobs", "All of them must hold.")
-    for name, each in FILTERS.items():
+    for name, each in ((name, each) for name, each in FILTERS.items() if name not in but_for):
         group.add_argument(f"--{name}", metavar=each.metavar, dest=f"filter_{each.parameter}", help=each.about)
 
 
@@ -157,13 +164,37 @@ def filters_in(options: Namespace, words: Iterable[str], *, now: datetime | None
 
 
 def of_owner(filters: Mapping[str, str], session: CommandSession) -> dict[str, str]:
-    """Return the filters with an owner: the user, unless an owner or one submission is named; none for EVERYBODY."""
+    """Return the filters with an owner: the user, unless an owner or one submission is named; none for EVERYBODY.
+
+    Raises:
+        WrongUsageError: the short id of a submission has no meaning.
+    """
     owner = filters.get("owner")
+    if "job_group_id" in filters:
+        filters = {**filters, "job_group_id": submission_id(filters["job_group_id"], session)}
     if owner == EVERYBODY:
         return {name: value for name, value in filters.items() if name != "owner"}
     if owner is not None or "job_group_id" in filters:
         return dict(filters)
     return {**filters, "owner": session.username}
+
+
+def submission_id(text: str, session: CommandSession) -> str:
+    """Return the whole id of a submission; its beginning is enough for one's own newest ones.
+
+    Raises:
+        WrongUsageError: it is none, or the beginning of several.
+    """
+    if _UUID.fullmatch(text):
+        return text.lower()
+    if not _SHORT_ID.fullmatch(text):
+        raise WrongUsageError(f'"{text}" is not the id of a submission; `wms submissions` lists yours.')
+    rows = islice(session.server.rows(f"{API_V1}submissions/", query={"page_size": "1000"}), _MOST_SUBMISSIONS)
+    found = [row["job_group_id"] for row in rows if row["job_group_id"].startswith(text.lower())]
+    if len(found) != 1:
+        number = "None" if not found else f"{len(found)}"
+        raise WrongUsageError(f'{number} of your submissions begin with "{text}"; give the whole id.')
+    return str(found[0])
 
 
 def rfc3339(text: str, *, now: datetime) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..catalogue import ALIASES, ENTRIES, actions_below, parser_of
-from ..job import EVERY_STATUS
+from ..statuses import EVERY_STATUS
 from .command import Command, CommandOutput, CommandSession
 
 _BASH = """\

@@ -11,8 +11,9 @@ from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from ..terminal.text import moment
 from ..wire.protocol import API_V1
-from .arguments import add_filters, filters_in, id_range, ids_in, of_owner, whole_number
+from .arguments import add_filters, filters_in, of_owner, whole_number
 from .command import Command, CommandOutput, CommandSession, about_job
+from .selection import add_selection, jobs_of, selection_in
 
 #: Jobs of a list without ``--limit``.
 DEFAULT_LIMIT = 30
@@ -75,22 +76,28 @@ def _list(options: Namespace, session: CommandSession) -> CommandOutput:
 
 
 def _configure_show(parser: ArgumentParser) -> None:
-    parser.add_argument("jobs", type=id_range, nargs="+", metavar="JOB", help="ids of jobs, or ranges such as 69-75")
+    add_selection(parser)
     parser.add_argument("--history", action="store_true", help="every change of their status, oldest first")
 
 
 def _show(options: Namespace, session: CommandSession) -> CommandOutput:
-    jobs = []
-    for job_id in ids_in(options.jobs):
-        with about_job(job_id):
-            job = session.server.get(f"{API_V1}jobs/{job_id}/", expects="status")
-            if options.history:
-                job = {**job, "history": session.server.get_list(f"{API_V1}jobs/{job_id}/history/")}
-            jobs.append(job)
-    data = jobs if len(jobs) > 1 else jobs[0]
+    selection = selection_in(options, session)
+    # A table of several needs only the rows of a list.
+    if len(selection.ids) == 1 or (selection.ids and options.json is not None):
+        jobs = [_job(job_id, session) for job_id in selection.ids]
+    else:
+        jobs = list(jobs_of(selection, session))
+    if options.history:
+        jobs = [{**job, "history": session.server.get_list(f"{API_V1}jobs/{job['id']}/history/")} for job in jobs]
+    data = jobs[0] if len(selection.ids) == 1 else jobs
     if options.history:
         return CommandOutput(data, [_history(jobs, is_terminal=session.console.is_terminal)])
-    return CommandOutput(data, [table_of_jobs(jobs) if len(jobs) > 1 else _facts(jobs[0])])
+    return CommandOutput(data, [_facts(jobs[0]) if len(selection.ids) == 1 else table_of_jobs(jobs)])
+
+
+def _job(job_id: int, session: CommandSession) -> Record:
+    with about_job(job_id):
+        return session.server.get(f"{API_V1}jobs/{job_id}/", expects="status")
 
 
 def _history(jobs: Sequence[Record], *, is_terminal: bool) -> Table:

@@ -6,23 +6,32 @@ import shutil
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from ..connection import Record
 from ..errors import ClientError, Exit, ServerRefusedError, WrongUsageError
 from ..outputs import MOST_MB, bounded, download_output, leads_out, write
+from ..statuses import ENDED
 from ..terminal.console import Part, Verbatim
+from ..terminal.progress import ProgressBar
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from ..wire.archives import ArchiveError, ArchiveReader
 from ..wire.protocol import API_V1
-from .arguments import job_id, megabytes
+from .arguments import megabytes
 from .command import Command, CommandOutput, CommandSession, about_job, make_directory
 from .selection import add_selection, jobs_of, selection_in
 
-_ENDED = frozenset({"Done", "Failed", "Killed", "Deleted"})
 #: Seconds between two looks at a job's last lines; a pilot sends them about once a minute.
 _LOOK_S = 2.0
+
+
+#: The same while it waits: what it waits for is said.
+_LOOK_WAITING_S = 10.0
+#: Outputs that are fetched at the same time.
+_AT_ONCE = 6
 
 
 class BadArchiveError(ClientError):
@@ -55,7 +64,7 @@ def _configure_output(parser: ArgumentParser) -> None:
 def _output(options: Namespace, session: CommandSession) -> CommandOutput:
     selection = selection_in(options, session)
     make_directory(options.directory)
-    fetched, there, without = [], [], []
+    to_fetch, there, without = {}, [], []
     for job in jobs_of(selection, session):
         target = options.directory / (f"{job['id']}.tar.gz" if options.archive else str(job["id"]))
         if not job["has_output"]:
@@ -63,12 +72,9 @@ def _output(options: Namespace, session: CommandSession) -> CommandOutput:
         elif target.exists() and not options.force:
             there.append(job["id"])
         else:
-            _fetch(job["id"], target, session, most_mb=options.max_size)
-            fetched.append(job["id"])
-            if session.console.is_terminal:
-                sys.stderr.write(f"\r{len(fetched)} fetched\x1b[K")
-    if fetched and session.console.is_terminal:
-        sys.stderr.write("\r\x1b[K")
+            to_fetch[job["id"]] = target
+    _fetch_all(to_fetch, session, most_mb=options.max_size)
+    fetched = list(to_fetch)
     rows = (
         [[number, str(options.directory / str(number))] for number in fetched]
         if not options.archive
@@ -91,6 +97,20 @@ def _output(options: Namespace, session: CommandSession) -> CommandOutput:
     if session.console.is_terminal and without:
         parts.append(f"{len(without)} have no output, or none yet.")
     return CommandOutput(data, parts)
+
+
+def _fetch_all(targets: Mapping[int, Path], session: CommandSession, *, most_mb: int) -> None:
+    """Fetch the outputs of jobs, several at a time; after an error those that have begun, and no others."""
+    bar = ProgressBar(sys.stderr, colours=session.console.colours)
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        begun = [pool.submit(_fetch, number, target, session, most_mb=most_mb) for number, target in targets.items()]
+        try:
+            for number, each in enumerate(as_completed(begun), start=1):
+                each.result()
+                bar.draw(f"{number}/{len(begun)} fetched", part=number / len(begun), width=session.console.size.columns)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            bar.remove()
 
 
 def _fetch(number: int, target: Path, session: CommandSession, *, most_mb: int) -> None:
@@ -130,28 +150,50 @@ def _unpack(archive: Path, directory: Path, *, most_mb: int) -> None:
 
 
 def _configure_logs(parser: ArgumentParser) -> None:
-    parser.add_argument("job", type=job_id, metavar="JOB", help="id of the job")
-    parser.add_argument("--follow", "-f", action="store_true", help="show new lines until the job has ended")
+    add_selection(parser)
+    parser.add_argument("--follow", "-f", action="store_true", help="show new lines of one job until it has ended")
     parser.add_argument("--stderr", action="store_true", help="standard error instead of standard output")
 
 
 def _logs(options: Namespace, session: CommandSession) -> CommandOutput:
-    if options.follow and options.json is not None:
-        raise WrongUsageError("--json shows the last lines once; leave out --follow.")
-    path, stream = f"{API_V1}jobs/{options.job}/peek/", "std_error" if options.stderr else "std_output"
-    with about_job(options.job):
-        peek = session.server.get(path, expects="std_output")
-    if not options.follow:
-        return CommandOutput(peek, _lines(peek[stream], session) or _nothing(peek, session))
-    shown = ""
+    selection = selection_in(options, session)
+    ids = selection.ids or [job["id"] for job in jobs_of(selection, session)]
+    stream = "std_error" if options.stderr else "std_output"
+    if options.follow:
+        if options.json is not None:
+            raise WrongUsageError("--json shows the last lines once; leave out --follow.")
+        if len(ids) != 1:
+            raise WrongUsageError(f"--follow shows one job, and {len(ids)} are named.")
+        return _follow(ids[0], session, stream=stream)
+    peeks: list[Record] = []
+    parts: list[Part] = []
+    for number in ids:
+        with about_job(number):
+            peek = session.server.get(f"{API_V1}jobs/{number}/peek/", expects="std_output")
+        peeks.append(peek)
+        if len(ids) > 1:
+            parts.append(f"==> Job {number}, {peek['status']} <==")
+        parts += _lines(peek[stream], session) or _nothing(peek, session)
+    return CommandOutput(peeks[0] if len(peeks) == 1 else peeks, parts or ["No job matches."] * (not ids))
+
+
+def _follow(number: int, session: CommandSession, *, stream: str) -> CommandOutput:
+    """Show new lines of a job until it has ended; while it waits, what it waits for."""
+    shown, why = "", ""
     while True:
+        with about_job(number):
+            peek = session.server.get(f"{API_V1}jobs/{number}/peek/", expects="std_output")
+        if peek["status"] == "Waiting":
+            now = str(session.server.get(f"{API_V1}jobs/{number}/explain/", expects="summary")["summary"])
+            if now != why:
+                sys.stderr.write(f"Job {number} waits. {plain(now)}\n")
+            why = now
         for line in _lines(added(shown, peek[stream]), session, is_part=True):
             session.console.write(str(line))
         shown = peek[stream] or shown
-        if peek["status"] in _ENDED:
+        if peek["status"] in ENDED:
             return CommandOutput(peek, [], exit_code=Exit.DONE)
-        time.sleep(_LOOK_S)
-        peek = session.server.get(path, expects="std_output")
+        time.sleep(_LOOK_S if peek["status"] != "Waiting" else _LOOK_WAITING_S)
 
 
 def added(before: str, now: str) -> str:
@@ -177,7 +219,7 @@ def _lines(text: str, session: CommandSession, *, is_part: bool = False) -> list
 def _nothing(peek: Record, session: CommandSession) -> list[Part]:
     if not session.console.is_terminal:
         return []
-    arrived = "it wrote no output" if peek["status"] in _ENDED else "nothing of its output has arrived yet"
+    arrived = "it wrote no output" if peek["status"] in ENDED else "nothing of its output has arrived yet"
     return [f"Job {peek['id']} is {peek['status']}; {arrived}."]
 
 

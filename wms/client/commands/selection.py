@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..connection import Record
 from ..errors import ClientError, WrongUsageError
+from ..statuses import EVERY_STATUS
 from ..terminal.console import can_ask
 from ..wire.protocol import API_V1
 from .arguments import add_filters, filters_in, id_range, ids_in, of_owner
 from .command import CommandSession, about_job
+
+#: Instead of ids: they are read from standard input.
+STANDARD_INPUT = "-"
+#: Ids in one request.
+_AT_ONCE = 200
 
 
 class CancelledError(ClientError):
@@ -29,28 +35,29 @@ class JobSelection(NamedTuple):
     filters: Mapping[str, str]
 
 
-def add_selection(parser: ArgumentParser, *, also_all: bool = False) -> None:
+def add_selection(parser: ArgumentParser, *, also_all: bool = False, but_for: Sequence[str] = ()) -> None:
     """Add the arguments that name jobs.
 
     Args:
         parser: of the command.
         also_all: whether ``--all`` names all of the user's jobs.
+        but_for: filters without an option, whose name means something else there.
     """
     parser.add_argument(
         "jobs",
         type=named_job,
         nargs="*",
         metavar="JOB",
-        help="ids of jobs, ranges such as 69-75, or filters such as status:failed",
+        help="ids of jobs, ranges such as 69-75, filters such as status:failed, or - for ids from standard input",
     )
     if also_all:
         parser.add_argument("--all", action="store_true", help="all of your jobs")
-    add_filters(parser)
+    add_filters(parser, but_for=but_for)
 
 
 def named_job(text: str) -> range | str:
-    """Return the ids that a word names, or a word that is a filter."""
-    return text if ":" in text else id_range(text)
+    """Return the ids that a word names, or a word that is a filter or STANDARD_INPUT."""
+    return text if ":" in text or text == STANDARD_INPUT else id_range(text)
 
 
 def selection_in(options: Namespace, session: CommandSession) -> JobSelection:
@@ -59,8 +66,11 @@ def selection_in(options: Namespace, session: CommandSession) -> JobSelection:
     Raises:
         WrongUsageError: it names none, or both ids and filters.
     """
-    ranges = [word for word in options.jobs if isinstance(word, range)]
-    filters = filters_in(options, (word for word in options.jobs if not isinstance(word, range)))
+    words = [each for word in options.jobs for each in (_from_input() if word == STANDARD_INPUT else [word])]
+    ranges = [word for word in words if isinstance(word, range)]
+    filters = filters_in(options, (word for word in words if not isinstance(word, range)))
+    if not words and STANDARD_INPUT in options.jobs:
+        raise WrongUsageError("Standard input names no job.")
     if ranges and filters:
         raise WrongUsageError("Name jobs by ids or by filters, not by both.")
     if ranges:
@@ -68,6 +78,19 @@ def selection_in(options: Namespace, session: CommandSession) -> JobSelection:
     if not filters and not getattr(options, "all", False):
         raise WrongUsageError("Name jobs: ids, ranges such as 69-75, --submission ID, or filters such as --status.")
     return JobSelection((), of_owner(filters, session))
+
+
+def _from_input() -> Iterator[range]:
+    """Yield the ids, and ranges, with which the lines of standard input begin: those that `wms list` prints do.
+
+    Raises:
+        WrongUsageError: a line begins with something else.
+    """
+    words = [line.split(maxsplit=1)[0] for line in sys.stdin if line.strip()]
+    try:
+        yield from map(id_range, words)
+    except ArgumentTypeError as error:
+        raise WrongUsageError(f"In standard input, {error}") from error
 
 
 def count_of(selection: JobSelection, session: CommandSession) -> int:
@@ -84,14 +107,19 @@ def jobs_of(selection: JobSelection, session: CommandSession) -> Iterator[Record
     Raises:
         ServerRefusedError: there is no job of an id.
     """
-    if selection.ids:
-        for job_id in selection.ids:
-            with about_job(job_id):
-                job = session.server.get(f"{API_V1}jobs/{job_id}/", expects="status")
-            yield job
-    else:
-        query = {**selection.filters, "ordering": "id", "page_size": "1000"}
-        yield from session.server.rows(f"{API_V1}jobs/", query=query)
+    query = {"ordering": "id", "page_size": "1000"}
+    if not selection.ids:
+        yield from session.server.rows(f"{API_V1}jobs/", query={**selection.filters, **query})
+    for first in range(0, len(selection.ids), _AT_ONCE):
+        ids = selection.ids[first : first + _AT_ONCE]
+        named = {"id": ",".join(map(str, ids)), "status": EVERY_STATUS}
+        of_id = {job["id"]: job for job in session.server.rows(f"{API_V1}jobs/", query={**named, **query})}
+        for job_id in ids:
+            if job_id not in of_id:
+                # Its refusal is a sentence about this job.
+                with about_job(job_id):
+                    of_id[job_id] = session.server.get(f"{API_V1}jobs/{job_id}/", expects="status")
+            yield of_id[job_id]
 
 
 def confirm(question: str, *, options: Namespace) -> None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from argparse import ArgumentParser, Namespace
 
 from ..connection import Record
-from ..errors import WrongUsageError
 from ..terminal.console import Note, Part, Verbatim
 from ..terminal.progress import bar_of
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from ..terminal.text import duration, plain
 from ..wire.protocol import API_V1
-from .arguments import add_filters, filters_in, of_owner
+from .arguments import add_filters, filters_in, of_owner, submission_id
 from .command import Command, CommandOutput, CommandSession
 from .jobs import add_limit, rows_within
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _COLUMNS = (
-    TableColumn("SUBMISSION", ColumnKind.WHOLE, importance=7),
+    TableColumn("SUBMISSION", ColumnKind.UUID, importance=7),
     TableColumn("SUBMITTED", ColumnKind.MOMENT, importance=3),
     TableColumn("NAME", importance=4),
     TableColumn("FIRST", ColumnKind.NUMBER, importance=2),
@@ -44,30 +41,24 @@ _FACTS = ("job_group_id", "job_group", "job_name", "owner", "group", "submitted_
 _MOST_PLACES = 3
 
 
-def submission_id(text: str) -> str:
-    """Return the id of a submission.
-
-    Raises:
-        WrongUsageError: it is none.
-    """
-    if not _UUID.fullmatch(text):
-        raise WrongUsageError(f'"{text}" is not the id of a submission; `wms submissions` lists yours.')
-    return text.lower()
-
-
 def statuses(jobs: Record) -> str:
     """Return numbers of jobs by status as text."""
     return ", ".join(f"{number} {status}" for status, number in sorted(jobs.items()))
 
 
 def _configure_submissions(parser: ArgumentParser) -> None:
-    parser.add_argument("submission", nargs="?", metavar="ID", help="only this one, with the places of its jobs")
+    parser.add_argument(
+        "submission",
+        nargs="?",
+        metavar="ID",
+        help="only this one, with the places of its jobs; its beginning is enough",
+    )
     add_limit(parser, what="submissions")
 
 
 def _submissions(options: Namespace, session: CommandSession) -> CommandOutput:
     if options.submission is not None:
-        return _one(submission_id(options.submission), session)
+        return _one(submission_id(options.submission, session), session)
     found, notes = rows_within(session, "submissions/", query={}, limit=options.limit)
     rows = [
         [

@@ -18,10 +18,9 @@ from ..terminal.screen import whole_screen
 from ..terminal.tables import as_lines
 from ..terminal.text import plain, shortened
 from ..wire.protocol import API_V1
-from .arguments import add_filters, filters_in, of_owner, whole_number
+from .arguments import add_filters, filters_in, of_owner, submission_id, whole_number
 from .command import Command, CommandOutput, CommandSession
 from .jobs import table_of_jobs
-from .submissions import submission_id
 
 _DEFAULT_S = 2
 _CHANGES = f"{API_V1}jobs/changes/"
@@ -125,7 +124,7 @@ def _watch(options: Namespace, session: CommandSession) -> CommandOutput:
 
 def _filters(options: Namespace, session: CommandSession) -> dict[str, str]:
     if len(options.words) == 1 and options.words[0].count("-") == 4:
-        return {"job_group_id": submission_id(options.words[0])}
+        return {"job_group_id": submission_id(options.words[0], session)}
     return of_owner(filters_in(options, options.words), session)
 
 

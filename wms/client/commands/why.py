@@ -5,13 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from ..connection import Record
-from ..terminal.console import Part
+from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from ..wire.amounts import AMOUNTS
 from ..wire.protocol import API_V1
-from .arguments import id_range, ids_in, whole_number
+from .arguments import whole_number
 from .command import Command, CommandOutput, CommandSession, about_job
+from .selection import add_selection, selection_in
 
 #: Fields of an offer that are options of ``match-test``.
 OFFER_FIELDS = (
@@ -35,6 +36,12 @@ _SUMMARIES = (
     TableColumn("STATUS", ColumnKind.STATUS, importance=2),
     TableColumn("WHY"),
 )
+_OF_LIST = (
+    TableColumn("JOBS", ColumnKind.NUMBER, importance=4),
+    TableColumn("EXAMPLE", ColumnKind.NUMBER, importance=3),
+    TableColumn("TASK QUEUE", ColumnKind.NUMBER, importance=2),
+    TableColumn("WHY", importance=5),
+)
 _TASK_QUEUES = (
     TableColumn("TASK QUEUE", ColumnKind.NUMBER, importance=9),
     TableColumn("OWNER", importance=3),
@@ -47,20 +54,34 @@ _TASK_QUEUES = (
 
 
 def _configure_why(parser: ArgumentParser) -> None:
-    parser.add_argument("jobs", type=id_range, nargs="+", metavar="JOB", help="ids of jobs, or ranges such as 69-75")
-    parser.add_argument("--site", metavar="S", help="only the queues of this site")
+    add_selection(parser, but_for=("site",))
+    parser.add_argument("--site", metavar="S", help="of one job, only the queues of this site")
 
 
 def _why(options: Namespace, session: CommandSession) -> CommandOutput:
+    # Without a word: all waiting jobs of the user.
+    selection = selection_in(Namespace(**{**vars(options), "all": True}), session)
+    if not selection.ids:
+        return _of_list(session.server.get(f"{API_V1}jobs/explain/", expects="task_queues", query=selection.filters))
     query = {} if options.site is None else {"site": options.site}
     answers = []
-    for job_id in ids_in(options.jobs):
+    for job_id in selection.ids:
         with about_job(job_id):
             answers.append(session.server.get(f"{API_V1}jobs/{job_id}/explain/", expects="summary", query=query))
     if len(answers) > 1:
         rows = [[answer["job_id"], answer["status"], answer["summary"]] for answer in answers]
         return CommandOutput(answers, [Table(_SUMMARIES, rows)])
     return CommandOutput(answers[0], _explained(answers[0]))
+
+
+def _of_list(answer: Record) -> CommandOutput:
+    rows = [[each["jobs"], each["example"], each["task_queue"], each["summary"]] for each in answer["task_queues"]]
+    notes = []
+    if answer["has_more"]:
+        notes.append(Note(f"More jobs wait; these are the newest {answer['jobs']}."))
+    if answer["further_jobs"]:
+        notes.append(Note(f"Further {answer['further_jobs']} jobs are not explained."))
+    return CommandOutput(answer, [Table(_OF_LIST, rows, empty="None of these jobs waits."), *notes], rows="task_queues")
 
 
 def _explained(answer: Record) -> list[Part]:

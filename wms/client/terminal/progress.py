@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TextIO
 
+from ..statuses import ENDED
 from .colours import Colours
 from .text import plain, shortened, width_of
 
 #: Statuses in the order of a bar: ends first, as it fills from the left.
 _ORDER = ("Done", "Failed", "Killed", "Deleted", "Completing", "Running", "Matched", "Held")
-_ENDED = frozenset({"Done", "Failed", "Killed", "Deleted"})
 _WIDEST_BAR = 40
 _FULL, _BUSY, _EMPTY = "█", "▒", "░"
 
@@ -21,7 +21,7 @@ def ended(jobs: Mapping[str, int]) -> int:
     Args:
         jobs: numbers of jobs by status.
     """
-    return sum(number for status, number in jobs.items() if status in _ENDED)
+    return sum(number for status, number in jobs.items() if status in ENDED)
 
 
 def bar_of(jobs: Mapping[str, int], *, width: int, colours: Colours) -> str:
@@ -40,7 +40,7 @@ def _bar(jobs: Mapping[str, int], *, total: int, cells: int, colours: Colours) -
     for status in _ORDER:
         counted += jobs.get(status, 0)
         until = cells * counted // total if total else 0
-        parts.append(colours.status((_FULL if status in _ENDED else _BUSY) * (until - drawn), named=status))
+        parts.append(colours.status((_FULL if status in ENDED else _BUSY) * (until - drawn), named=status))
         drawn = until
     return "".join(parts) + _EMPTY * (cells - drawn)
 
@@ -65,6 +65,20 @@ class ProgressBar:
         """Draw the bar for these numbers of jobs by status."""
         if self._is_on:
             self._stream.write("\r" + bar_of(jobs, width=width - 1, colours=self._colours) + "\x1b[K")
+            self._stream.flush()
+
+    def draw(self, text: str, *, part: float, width: int) -> None:
+        """Draw the bar for a part, 0 to 1, of all that is to be done."""
+        cells = max(0, min(_WIDEST_BAR, width - width_of(text) - 2))
+        full = round(part * cells)
+        if self._is_on:
+            self._stream.write(f"\r{_FULL * full}{_EMPTY * (cells - full)} {text}\x1b[K")
+            self._stream.flush()
+
+    def remove(self) -> None:
+        """Clear the line."""
+        if self._is_on:
+            self._stream.write("\r\x1b[K")
             self._stream.flush()
 
     def end(self) -> None:

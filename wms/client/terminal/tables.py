@@ -12,6 +12,8 @@ from .text import ago, plain, shortened, width_of
 
 #: Blanks between two columns.
 GAP = 2
+#: Characters of an id for people.
+_SHORT_ID = 8
 #: Width to which a column can be shortened.
 NARROWEST = 6
 
@@ -26,8 +28,10 @@ class ColumnKind(Enum):
     MOMENT = "moment"
     #: In the colour of each status; never shortened.
     STATUS = "status"
-    #: Texts that lose their meaning if they are shortened, such as ids.
+    #: Texts that lose their meaning if they are shortened, such as keys.
     WHOLE = "whole"
+    #: Ids whose beginning is enough for people, and for commands.
+    UUID = "uuid"
 
 
 class TableColumn(NamedTuple):
@@ -161,6 +165,8 @@ def _for_people(value: object, column: TableColumn, *, now: datetime) -> str:
         return ""
     if column.kind is ColumnKind.MOMENT:
         return ago(value, now=now)
+    if column.kind is ColumnKind.UUID:
+        return plain(value)[:_SHORT_ID]
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
