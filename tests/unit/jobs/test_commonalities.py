@@ -1,12 +1,17 @@
 """What failed jobs have in common that others have not."""
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wms.jobs.domain.commonalities import Commonality, Facts, Relation, common_to, facts_of_words
+from wms.jobs.domain.commonalities import Commonality, ComparedJobs, Facts, Relation, facts_of_words
+
+
+def common_to(failed: Sequence[Facts], others: Sequence[Facts]) -> list[Commonality]:
+    return ComparedJobs([*failed, *others]).common_to(range(len(failed)))
 
 
 def jobs(*, number: int, hosts: int = 5, seed: int = 1) -> list[dict[str, str | float]]:

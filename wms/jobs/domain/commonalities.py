@@ -6,14 +6,16 @@ chance would hardly do it: Fisher's exact test, one-sided, times the number of v
 
 import re
 import shlex
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from itertools import groupby
 from math import exp, isfinite, lgamma
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from wms.kernel.time_texts import to_the_second
 
@@ -32,6 +34,7 @@ _VERBS: Final = {HOST: "ran on", CE: "ran at", SITE: "ran at", OWNER: "are jobs 
 #: Value of an option that has none.
 GIVEN: Final = "given"
 _MOST_WORDS: Final = 20
+_NEEDS_SHELL: Final = re.compile(r"[\"'\\]")
 _ONE_NUMBER: Final = re.compile(r"\D*(\d+)\D*")
 
 #: {property of a job: its value}. Numbers can also be compared.
@@ -85,13 +88,44 @@ class Commonality:
         return f"have {self.name}" if value == GIVEN else f"have {self.name} {value}"
 
 
-def common_to(failed: Sequence[Facts], others: Sequence[Facts]) -> list[Commonality]:
-    """Return what the failed jobs have in common, the clearest first, else in the order of their facts."""
-    if not failed or not others:
-        return []
-    names = dict.fromkeys(name for facts in failed for name in facts)
-    found = [best for name in names if (best := _best(name, failed, others)) is not None]
-    return sorted(found, key=lambda each: -each.difference)[:MOST_REPORTED]
+class ComparedJobs:
+    """Jobs of which some have failed for one cause: groups of them are compared with all others.
+
+    Args:
+        facts: of each job.
+    """
+
+    def __init__(self, facts: Sequence[Facts]) -> None:
+        self._jobs = len(facts)
+        values: dict[str, tuple[list[int], list[str | float]]] = {}
+        for row, each in enumerate(facts):
+            for name, value in each.items():
+                rows, of_name = values.setdefault(name, ([], []))
+                rows.append(row)
+                of_name.append(value)
+        self._columns = [_Column(name, rows, of_name) for name, (rows, of_name) in values.items()]
+
+    def common_to(self, failed: Collection[int]) -> list[Commonality]:
+        """Return what some jobs, by their places in the facts, have in common, the clearest first."""
+        is_failed = np.zeros(self._jobs, dtype=np.bool_)
+        is_failed[list(failed)] = True
+        if not 0 < len(failed) < self._jobs:
+            return []
+        found = [best for each in self._columns if (best := _best(each, is_failed)) is not None]
+        return sorted(found, key=lambda each: -each.difference)[:MOST_REPORTED]
+
+
+class _Column:
+    """The values of one property, of the jobs that have it."""
+
+    def __init__(self, name: str, rows: Sequence[int], values: Sequence[str | float]) -> None:
+        self.name, self.rows = name, np.array(rows)
+        #: Whether all are numbers; then they ascend.
+        self.are_numbers = all(isinstance(value, float) for value in values)
+        distinct = sorted(set(values)) if self.are_numbers else list(dict.fromkeys(values))
+        self.values: Sequence[str | float] = distinct
+        code_of = {value: code for code, value in enumerate(distinct)}
+        self.codes = np.array([code_of[value] for value in values])
 
 
 def facts_of_words(arguments: str) -> dict[str, str | float]:
@@ -99,10 +133,11 @@ def facts_of_words(arguments: str) -> dict[str, str | float]:
 
     ``--seed 7``, ``--seed=7`` and ``seed=7`` are numbers; of a word such as ``run7.root`` its number is a fact, too.
     """
-    try:
-        words = shlex.split(arguments)[:_MOST_WORDS]
-    except ValueError:
-        words = arguments.split()[:_MOST_WORDS]
+    words = arguments.split()
+    if _NEEDS_SHELL.search(arguments):  # else shlex says the same in fifty times the time
+        with suppress(ValueError):
+            words = shlex.split(arguments)
+    words = words[:_MOST_WORDS]
     facts: dict[str, str | float] = {}
     place = 0
     name = ""
@@ -141,53 +176,56 @@ def _number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def _best(name: str, failed: Sequence[Facts], others: Sequence[Facts]) -> Commonality | None:
+def _best(column: _Column, is_failed: NDArray[np.bool_]) -> Commonality | None:
     """Return the clearest relation of one property; None: there is none."""
-    of_failed, of_others = ([facts[name] for facts in jobs if name in facts] for jobs in (failed, others))
-    if len(of_failed) < LEAST_PART * len(failed):
+    of_failed, of_others = int(is_failed.sum()), int((~is_failed).sum())
+    failed_here = is_failed[column.rows]
+    if int(failed_here.sum()) < LEAST_PART * of_failed:
         return None
-    tried = len({*of_failed, *of_others})
-    candidates = [
-        Commonality(
-            name=name,
-            relation=relation,
-            value=value,
-            failed=have,
-            of_failed=len(failed),
-            others=others_have,
-            of_others=len(others),
-        )
-        for relation, value, have, others_have in (*_equal(of_failed, of_others), *_beyond(of_failed, of_others))
-        if have >= LEAST_PART * len(failed)
-    ]
-    best = max(candidates, key=lambda each: each.difference, default=None)
-    if best is None or best.difference < LEAST_DIFFERENCE or tried * _chance(best) > MOST_CHANCE:
+    number = len(column.values)
+    failed = np.bincount(column.codes[failed_here], minlength=number)
+    others = np.bincount(column.codes[~failed_here], minlength=number)
+    most = int(failed.argmax())
+    candidates = [(Relation.IS, most, int(failed[most]), int(others[most]))]
+    if column.are_numbers:
+        candidates += _beyond(failed, others, of_failed=of_failed, of_others=of_others)
+    best: Commonality | None = None
+    for relation, code, have, others_have in candidates:
+        if have >= LEAST_PART * of_failed:
+            each = Commonality(
+                name=column.name,
+                relation=relation,
+                value=column.values[code],
+                failed=have,
+                of_failed=of_failed,
+                others=others_have,
+                of_others=of_others,
+            )
+            best = each if best is None or each.difference > best.difference else best
+    if best is None or best.difference < LEAST_DIFFERENCE or number * _chance(best) > MOST_CHANCE:
         return None
     return best
 
 
-_Found = tuple[Relation, str | float, int, int]
+def _beyond(
+    failed: NDArray[np.int64], others: NDArray[np.int64], *, of_failed: int, of_others: int
+) -> Iterator[tuple[Relation, int, int, int]]:
+    """Yield the best bound among the values, from either end, with the numbers of the jobs beyond it.
 
-
-def _equal(of_failed: Sequence[str | float], of_others: Sequence[str | float]) -> Iterator[_Found]:
-    others = Counter(of_others)
-    for value, have in Counter(of_failed).most_common(1):
-        yield Relation.IS, value, have, others[value]
-
-
-def _beyond(of_failed: Sequence[str | float], of_others: Sequence[str | float]) -> Iterator[_Found]:
-    """Yield each bound between two values, with the numbers of those beyond it, from either end."""
-    numbers = [*((number, True) for number in of_failed), *((number, False) for number in of_others)]
-    if not all(isinstance(number, float) for number, _ in numbers):
-        return
-    for relation, is_reversed in ((Relation.ABOVE, True), (Relation.BELOW, False)):
-        have = others_have = 0
-        ordered = sorted(numbers, reverse=is_reversed)
-        for value, alike in groupby(ordered, key=lambda each: each[0]):
-            if have or others_have:
-                yield relation, value, have, others_have
-            for _, is_failed in alike:
-                have, others_have = have + is_failed, others_have + (not is_failed)
+    Args:
+        failed: failed jobs by value, ascending.
+        others: the others.
+        of_failed: all failed jobs.
+        of_others: all others.
+    """
+    for relation, step in ((Relation.ABOVE, -1), (Relation.BELOW, 1)):
+        # Beyond each value, from this end on; none is beyond the first.
+        have, others_have = (np.cumsum(counts[::step])[:-1] for counts in (failed, others))
+        if not len(have):
+            return
+        difference = np.where(have >= LEAST_PART * of_failed, have / of_failed - others_have / of_others, -1.0)
+        place = int(difference.argmax())
+        yield relation, len(failed) - 2 - place if step < 0 else place + 1, int(have[place]), int(others_have[place])
 
 
 def _chance(each: Commonality) -> float:

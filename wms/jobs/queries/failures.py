@@ -17,8 +17,8 @@ from wms.jobs.domain.commonalities import (
     SITE,
     STARTED,
     Commonality,
+    ComparedJobs,
     Facts,
-    common_to,
     fact,
     facts_of_words,
 )
@@ -128,9 +128,10 @@ def failures(filters: JobFilters, *, by: User, done: JobFilters | None = None, n
     examples = Job.objects.select_related("owner").prefetch_related("output_tails").in_bulk(newest_of.values())
     done_ids = ids_of_newest(done, by=by, at_most=MOST_COMPARED) if done is not None and counted else []
     facts = _facts([*counted[:MOST_COMPARED], *done_ids]) if done is not None else {}
+    compared, place_of = ComparedJobs(list(facts.values())), {pk: place for place, pk in enumerate(facts)}
     return Failures(
         groups=[
-            _group(kind, members[kind], examples[newest_of[kind]], common=_common(members[kind], facts))
+            _group(kind, members[kind], examples[newest_of[kind]], common=_common(members[kind], compared, place_of))
             for kind in largest
             if newest_of[kind] in examples
         ],
@@ -176,12 +177,9 @@ def _group(kind: _Kind, jobs: Sequence[_Failed], example: Job, *, common: Sequen
     )
 
 
-def _common(jobs: Sequence[_Failed], facts: Mapping[int, Facts]) -> list[Commonality]:
+def _common(jobs: Sequence[_Failed], compared: ComparedJobs, place_of: Mapping[int, int]) -> list[Commonality]:
     """Compare the jobs of a group with all others: those that failed for other causes, and those that are Done."""
-    its = {job.pk for job in jobs}
-    return common_to(
-        [each for pk, each in facts.items() if pk in its], [each for pk, each in facts.items() if pk not in its]
-    )
+    return compared.common_to([place_of[job.pk] for job in jobs if job.pk in place_of])
 
 
 def _facts(job_ids: Sequence[int]) -> dict[int, Facts]:
