@@ -136,6 +136,13 @@ def test_json_submits_one_job_or_a_list(portal: Client) -> None:
     assert Job.objects.count() == 3
 
 
+def test_yaml_in_the_place_of_json_submits_too(portal: Client) -> None:
+    assert portal.post(OBJECT, of_json("executable: /bin/date\narguments: '-u'\n")).status_code == 302
+    assert Job.objects.with_description().get().description["arguments"] == "-u"
+    wrong = portal.post(OBJECT, of_json("executable: /bin/date\narguments: no\n"))
+    assert errors_of(wrong)["json"][0].startswith('Line 2: put "no" in quotes if it is a text')
+
+
 def test_the_same_json_sent_twice_submits_once(portal: Client) -> None:
     fields = of_json('{"executable": "/bin/echo"}')
     first, second = (portal.post(OBJECT, fields)["Location"] for _ in range(2))

@@ -30,7 +30,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "whoami": Entry("login", "show user, groups and roles"),
     },
     "Jobs": {
-        "submit": Entry("submit", "submit jobs by JDL, CFG, JSON, or options"),
+        "submit": Entry("submit", "submit jobs by JDL, CFG, JSON, YAML, or options"),
         "list": Entry("jobs", "list jobs, newest first"),
         "show": Entry("jobs", "show everything about jobs"),
         "watch": Entry("watch", "show jobs on the whole screen, as they change"),

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from . import credentials
 from .connection import Connection, Record
-from .descriptions import Description, LocalDescription, read, request_of
+from .descriptions import Description, LocalDescription, read, request_of, yaml_reader
 from .downloads import OnBytes
 from .errors import WrongUsageError
 from .job import Filter, Job, jobs_on
@@ -63,8 +63,8 @@ class Client:
         is lost: the jobs are there once.
 
         Args:
-            description: fields by name, the text of a JDL, the path of a file that ends with ``.jdl``, ``.cfg`` or
-                ``.json``, or a sequence of these; None: only *fields*.
+            description: fields by name, the text of a JDL, the path of a file that ends with ``.jdl``, ``.cfg``,
+                ``.json`` or ``.yaml``, or a sequence of these; None: only *fields*.
             group: the group to act in; None: the default group.
             request_id: a UUID; None: a new one. A script that is run again names its own.
             fields: fields of the description, such as ``executable="/bin/echo"``; not beside several.
@@ -87,11 +87,11 @@ class Client:
         **fields: object,
     ) -> dict[str, object]:
         """Return the body of the request that ``submit`` sends, after the upload of local files; as ``submit``."""
-        name_of = cache(self.upload)
+        name_of, read_yaml = cache(self.upload), yaml_reader(self.connection)
         if isinstance(description, Sequence) and not isinstance(description, str):
-            local = [each for one in description for each in read(one)]
+            local = [each for one in description for each in read(one, read_yaml=read_yaml)]
         else:
-            local = read({} if description is None else description)
+            local = read({} if description is None else description, read_yaml=read_yaml)
         if fields and len(local) != 1:
             raise WrongUsageError("Fields are not for several descriptions; write them into each of these.")
         jobs = [LocalDescription({**each.body, **fields}, each.directory) for each in local]

@@ -7,15 +7,19 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Union
+from typing import Any, NamedTuple, Union
 
+from .connection import Connection
 from .errors import WrongUsageError
 from .sandbox_names import cfg_with_names, files_named_by, has_placeholder, jdl_with_names, parameters_of
 from .wire.executables import ELF
 from .wire.jdl_texts import local_path
+from .wire.protocol import API_V1
 
-#: Fields by name, the text of a JDL, or the path of a file: .jdl, .cfg, .json; another is judged by its content.
+#: Fields by name, the text of a JDL, or the path of a file: .jdl, .cfg, .json, .yaml; another is judged by its content.
 Description = Union[Mapping[str, object], str, Path]
+#: Returns the body of a submission that a text in YAML means.
+ReadYaml = Callable[[str], Mapping[str, object]]
 #: Returns the name at the server that stands for a local file: ``sha256:…``.
 NameOf = Callable[[Path], str]
 
@@ -26,7 +30,8 @@ _SEMICOLON = re.compile(r";[ \t]*(?:(?://|#)[^\n]*)?$|;[ \t]*[A-Za-z_][\w.]*[ \t
 _ATTRIBUTE = re.compile(r"^[ \t]*\[?[ \t]*[A-Za-z_][\w.]*[ \t]*(?:\+?=|\{|$)", re.MULTILINE)
 #: {ending of a file: field of the request for its text}; JSON is the request itself.
 _TEXT_FORMS = {".jdl": "jdl", ".cfg": "cfg"}
-_ENDINGS = {*_TEXT_FORMS, ".json"}
+_YAML_ENDINGS = {".yaml", ".yml"}
+_ENDINGS = {*_TEXT_FORMS, *_YAML_ENDINGS, ".json"}
 _QUOTED = re.compile(r'"[^"\n]*"')
 _CHUNK_BYTES = 1024 * 1024
 
@@ -77,22 +82,33 @@ class LocalDescription(NamedTuple):
         return changed
 
 
-def read(description: Description) -> list[LocalDescription]:
+def read(description: Description, *, read_yaml: ReadYaml) -> list[LocalDescription]:
     """Return the descriptions of a mapping or a text, or those in a file, whose path may be a text too.
 
     Files of an input sandbox are relative to the file that names them, else to the current directory.
+
+    Args:
+        description: what was given.
+        read_yaml: asks the server, as Python has no reader of YAML.
 
     Raises:
         WrongUsageError: it is none, or its file cannot be read.
     """
     if isinstance(description, Path):
-        return [LocalDescription(body, description.parent) for body in _bodies_of(description)]
+        return [LocalDescription(body, description.parent) for body in _bodies_of(description, read_yaml)]
     if isinstance(description, str):
         is_path = "\n" not in description and ("=" not in description or Path(description).suffix.lower() in _ENDINGS)
-        return read(Path(description)) if is_path else [LocalDescription({"jdl": description}, Path())]
+        if not is_path:
+            return [LocalDescription({"jdl": description}, Path())]
+        return read(Path(description), read_yaml=read_yaml)
     if isinstance(description, Mapping):
         return [LocalDescription(description, Path())]
     raise WrongUsageError(f"A description is fields, the text of a JDL or a file, not {type(description).__name__}.")
+
+
+def yaml_reader(connection: Connection) -> ReadYaml:
+    """Return what asks the server for the meaning of a text in YAML."""
+    return lambda text: connection.post(f"{API_V1}jobs/yaml/", {"yaml": text}, repeatable=True)
 
 
 def is_program(path: Path) -> bool:
@@ -118,13 +134,17 @@ def digest_of(path: Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _bodies_of(path: Path) -> list[dict[str, object]]:
+def _bodies_of(path: Path, read_yaml: ReadYaml) -> list[dict[str, object]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
         form = _TEXT_FORMS.get(path.suffix.lower()) if path.suffix.lower() in _ENDINGS else _form_of(text)
         if form == "":
-            raise WrongUsageError(f"{path} is not a job description in JDL, CFG or JSON.")
-        content = json.loads(text) if form is None else {form: text}
+            raise WrongUsageError(f"{path} is not a job description in JDL, CFG, JSON or YAML.")
+        content: Any
+        if form is None:
+            content = read_yaml(text) if path.suffix.lower() in _YAML_ENDINGS else json.loads(text)
+        else:
+            content = {form: text}
     except OSError as error:
         raise WrongUsageError(f"{path} cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:

@@ -8,11 +8,12 @@ from functools import partial
 from types import MappingProxyType, NoneType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from wms.configuration.document import Node, ScalarNode, parse
+from wms.configuration.document import parse
 from wms.configuration.problems import ConfigurationError, Remark, Unreadable
 from wms.configuration.reading import Location, Reading, ValueReader, items, pairs, shown
 from wms.configuration.value_types import flag, one_of, whole_number
 from wms.kernel.names import did_you_mean
+from wms.kernel.yaml_text import Node, ScalarNode
 from wms.wire.amounts import AMOUNT
 
 EntryT = TypeVar("EntryT", bound="SectionEntry")

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from wms.configuration.document import dump
 from wms.configuration.entries import as_written, keys_of
 from wms.configuration.plan import StoredConfiguration
 from wms.configuration.reach import FileReach
 from wms.configuration.schema import Configuration
 from wms.configuration.sections import AnySection, Identity
+from wms.kernel.yaml_text import dump
 
 HEAD = "# Exported configuration. Secrets (passwords, tokens, credentials) are never exported.\n"
 #: NB: nothing else may depend on the time or on who asks: the version of a file is made of it.

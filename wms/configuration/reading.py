@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from wms.configuration.document import Ambiguous, Atom, ListNode, MappingNode, Node, ScalarNode, value_of
 from wms.configuration.problems import Remark, Unreadable
+from wms.kernel.yaml_text import Ambiguous, Atom, ListNode, MappingNode, Node, ScalarNode, value_of
 
 _VARIABLE = re.compile(r"\$(?:\$\{|\{([^{}]*)\}|\{)")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from resources.domain.parameters import MAX_NAME_LENGTH, ValueProblem, canonical_name, canonical_value
 from wms.accounts.domain import MAX_KEPT_DAYS, MAX_STALLED_S, MIN_STALLED_S
-from wms.configuration.document import ListNode, MappingNode, Node, ScalarNode
 from wms.configuration.problems import Unreadable
 from wms.configuration.reading import MAX_SHOWN, Location, Use, ValueReader, atom, number, pairs, shown, what
 from wms.kernel.fields import NAME_PATTERN
 from wms.kernel.names import composed, did_you_mean
+from wms.kernel.yaml_text import ListNode, MappingNode, Node, ScalarNode
 
 #: PostgreSQL's integer columns.
 MAX_INTEGER = 2**31 - 1

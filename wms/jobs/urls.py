@@ -15,6 +15,7 @@ from wms.jobs.api import (
     submissions,
     suspensions,
     views,
+    yaml_descriptions,
 )
 
 urlpatterns: list[URLPattern] = [
@@ -24,6 +25,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/summary/", views.JobSummaryView.as_view(), name="jobs-summary"),
     path("jobs/changes/", changes.JobChangesView.as_view(), name="jobs-changes"),
     path("jobs/failures/", failures.JobFailuresView.as_view(), name="jobs-failures"),
+    path("jobs/yaml/", yaml_descriptions.YamlView.as_view(), name="jobs-yaml"),
     path("jobs/bulk/", views.JobBulkView.as_view(), name="jobs-bulk"),
     path("jobs/<int:pk>/", views.JobView.as_view(), name="job"),
     path("jobs/<int:pk>/history/", views.JobHistoryView.as_view(), name="job-history"),

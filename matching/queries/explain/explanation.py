@@ -320,7 +320,7 @@ class _Explainer:
         if found.verdict is HeadlineKind.COMPETES and pilots.running:
             of_vo = self._starts_at(comparison)
             pilots = replace(pilots, own_jobs=of_vo.own_jobs_at(task_queue, fitting))
-            starts = [of_vo.start_of(each, task_queue, queues=fitting) for each in queued]
+            starts = of_vo.starts_of(queued, task_queue, queues=fitting)
         return Findings(
             needs=needs,
             headline=found,

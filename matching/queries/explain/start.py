@@ -1,15 +1,16 @@
 """The time until waiting jobs start: who waits for the slots of a VO's pilots, and what these run and have run."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from heapq import nlargest
-from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
+from django.db.models import Expression, ExpressionWrapper, F, FloatField, Value
+from django.db.models.functions import Extract
 from numpy.typing import NDArray
 
 from matching.domain.start_time import Competition, SeenPayloads, expected_start
@@ -36,24 +37,24 @@ _MOST_KINDS: Final = 50
 _MOST_AHEAD: Final = 50_000
 
 
-class SeenPayload(NamedTuple):
-    """A payload that runs, or has ended lately."""
-
-    queue_id: int
-    owner_id: int
-    group_id: int
-    cpu_segment_s: int
-    submitted_at: datetime
-    leased_at: datetime
-    ended_at: datetime | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payloads:
-    """The payloads of a VO at known queues, and the time since which those that ended are all there."""
+    """The payloads of a VO that run at known queues, or have ended there lately; arrays are by payload."""
 
-    rows: tuple[SeenPayload, ...]
-    since: datetime
+    queue_id: NDArray[np.int64]
+    #: Owner, group and CPU segment in seconds, shape (payloads, 3).
+    kind: NDArray[np.int64]
+    #: Seconds ago; of the end NaN: it runs.
+    submitted_s: NDArray[np.float64]
+    leased_s: NDArray[np.float64]
+    ended_s: NDArray[np.float64]
+    #: Length of the window in which those that ended are all there.
+    window_s: float
+
+    @property
+    def runs(self) -> Mask:
+        """Return which of them run."""
+        return np.isnan(self.ended_s)
 
 
 _payloads: Final[BriefMemo[Payloads]] = BriefMemo(kept_s=10.0, most=20)
@@ -65,18 +66,27 @@ def payloads_of(vo: VO, *, now: datetime) -> Payloads:
 
 
 def _read(vo: VO, *, now: datetime) -> Payloads:
-    columns = ("queue_id", "job__owner_id", "job__group_id", "cpu_segment_s", "job__submitted_at")
+    def ago(name: str) -> Expression:
+        return ExpressionWrapper(Extract(Value(now) - F(name), "epoch"), output_field=FloatField())
+
+    times = {"submitted_s": ago("job__submitted_at"), "leased_s": ago("leased_at"), "ended_s": ago("ended_at")}
+    columns = ("queue_id", "job__owner_id", "job__group_id", "cpu_segment_s", *times)
     # Uses index: match_ended
-    ended = Match.objects.filter(ended_at__gt=now - WINDOW).order_by("-ended_at")
-    newest = list(ended.values_list(*columns, "leased_at", "ended_at", "job__vo_id")[:_MOST_ENDED])
-    since = newest[-1][6] if len(newest) == _MOST_ENDED else now - WINDOW
+    lately = Match.objects.filter(ended_at__gt=now - WINDOW).annotate(**times).order_by("-ended_at")
+    newest = list(lately.values_list(*columns, "job__vo_id")[:_MOST_ENDED])
     # Uses index: match_open
-    running = Match.objects.filter(ended_at=None, pilot__vo=vo, queue__isnull=False)
-    rows = chain(
-        (SeenPayload(*row) for *row, vo_id in newest if vo_id == vo.pk and row[0] is not None),
-        map(SeenPayload._make, running.values_list(*columns, "leased_at", "ended_at")[:_MOST_RUNNING]),
+    running = Match.objects.filter(ended_at=None, pilot__vo=vo, queue__isnull=False).annotate(**times)
+    rows = [row for *row, vo_id in newest if vo_id == vo.pk and row[0] is not None]
+    rows += running.values_list(*columns)[:_MOST_RUNNING]
+    found = np.array(rows, dtype=np.float64).reshape(-1, len(columns))
+    return Payloads(
+        queue_id=found[:, 0].astype(np.int64),
+        kind=found[:, 1:4].astype(np.int64),
+        submitted_s=found[:, 4],
+        leased_s=found[:, 5],
+        ended_s=found[:, 6],
+        window_s=newest[-1][6] if len(newest) == _MOST_ENDED else WINDOW.total_seconds(),
     )
-    return Payloads(rows=tuple(rows), since=since)
 
 
 class Starts:
@@ -102,55 +112,56 @@ class Starts:
 
     def own_jobs_at(self, task_queue: TaskQueue, queues: Collection[Queue]) -> int:
         """Return how many jobs of the owner of a task queue run at these queues."""
-        ids = {queue.pk for queue in queues}
-        return sum(
-            each.ended_at is None and each.owner_id == task_queue.owner_id and each.queue_id in ids
-            for each in self._payloads.rows
-        )
+        seen = self._payloads
+        at = np.isin(seen.queue_id, [queue.pk for queue in queues])
+        return int((seen.runs & at & (seen.kind[:, 0] == task_queue.owner_id)).sum())
 
-    def start_of(self, job: QueuedJob, task_queue: TaskQueue, *, queues: Collection[Queue]) -> TimeRange | None:
-        """Return the time until a job starts; None: it cannot be said.
+    def starts_of(
+        self, jobs: Sequence[QueuedJob], task_queue: TaskQueue, *, queues: Collection[Queue]
+    ) -> list[TimeRange | None]:
+        """Return the time until each of some jobs starts; None: it cannot be said.
 
         Args:
-            job: it waits.
-            task_queue: of the job, with group and VO.
-            queues: those that take the job.
+            jobs: of the task queue; they wait.
+            task_queue: with group and VO.
+            queues: those that take the jobs.
         """
-        row, ahead, user_priority = self._snapshot.row_of.get(task_queue.pk), _ahead_of(job), job.user_priority
-        if row is None or ahead is None or not self._kinds:
-            return None
-        ids = {queue.pk for queue in queues}
+        row, ids = self._snapshot.row_of.get(task_queue.pk), {queue.pk for queue in queues}
+        if row is None or not self._kinds or not jobs:
+            return [None] * len(jobs)
         takes = np.array(
             [each.queue_id in ids and each.may_take(task_queue, self._queues[each.queue_id]) for each in self._kinds]
         )
-        fits = self._fits.copy()
-        fits[:, row] = takes
-        columns = self._snapshot.columns
-        jobs = self._snapshot.jobs.copy()
-        jobs[row, user_priority] = max(jobs[row, user_priority], ahead + 1)
-        shown = np.flatnonzero((columns.vo_id == self._vo.pk) & (self._snapshot.priority > 0) & fits.any(axis=0))
-        if row not in shown:
-            return None
-        group, entity = self._numbers(shown)
-        competition = Competition(
-            jobs=jobs[shown],
-            priority=self._snapshot.priority[shown],
-            cpu_time_s=columns.cpu_time_s[shown],
+        rows = np.union1d(self._competing, [row])
+        competition = self._competition(rows)
+        own = int(np.searchsorted(rows, row))
+        competition.fits[:, own] = takes
+        at = {kind.queue_id for kind, taken in zip(self._kinds, takes.tolist(), strict=True) if taken}
+        idle = sum(kind.idle for kind, taken in zip(self._kinds, takes.tolist(), strict=True) if taken)
+        seen = self._seen(task_queue, at=at, idle=idle)
+        starts: list[TimeRange | None] = []
+        for job in jobs:
+            ahead, level = _ahead_of(job), competition.jobs[own]
+            if ahead is None:
+                starts.append(None)
+                continue
+            # The index may not know yet that it came.
+            level[job.user_priority] = max(level[job.user_priority], ahead + 1)
+            of, user_priority = int(level[job.user_priority]), job.user_priority
+            starts.append(expected_start(competition, seen, row=own, level=user_priority, ahead=ahead, of=of))
+        return starts
+
+    def _competition(self, rows: Rows) -> Competition:
+        columns, (group, entity) = self._snapshot.columns, self._numbers(rows)
+        return Competition(
+            jobs=self._snapshot.jobs[rows],
+            priority=self._snapshot.priority[rows],
+            cpu_time_s=columns.cpu_time_s[rows],
             group=group,
             entity=entity,
             slots=self._slots,
-            fits=fits[:, shown],
+            fits=self._fits[:, rows],
             any_segment_fraction=self._vo.any_segment_fraction,
-        )
-        at = {kind.queue_id for kind, taken in zip(self._kinds, takes.tolist(), strict=True) if taken}
-        idle = sum(kind.idle for kind, taken in zip(self._kinds, takes.tolist(), strict=True) if taken)
-        return expected_start(
-            competition,
-            self._seen(task_queue, at=at, idle=idle),
-            row=int(np.searchsorted(shown, row)),
-            level=user_priority,
-            ahead=ahead,
-            of=int(jobs[row, user_priority]),
         )
 
     @cached_property
@@ -160,7 +171,7 @@ class Starts:
     @cached_property
     def _slots(self) -> NDArray[np.int64]:
         """Return the slots of each kind of pilots: a pilot may run several jobs at a time."""
-        leases = Counter(each.queue_id for each in self._payloads.rows if each.ended_at is None)
+        leases = Counter(self._payloads.queue_id[self._payloads.runs].tolist())
         pilots: Counter[int] = Counter()
         for kind in self._kinds:
             pilots[kind.queue_id] += kind.running
@@ -187,6 +198,12 @@ class Starts:
         return np.array(rows)
 
     @cached_property
+    def _competing(self) -> Rows:
+        """Return the task queues with jobs that pilots of the VO may draw."""
+        drawn = self._snapshot.drawn_priority > 0
+        return np.flatnonzero(drawn & (self._snapshot.columns.vo_id == self._vo.pk) & self._fits.any(axis=0))
+
+    @cached_property
     def _sharing(self) -> frozenset[int]:
         return frozenset(Group.objects.sharing().filter(vo=self._vo).values_list("pk", flat=True))
 
@@ -201,30 +218,40 @@ class Starts:
 
     def _seen(self, task_queue: TaskQueue, *, at: Collection[int], idle: int) -> SeenPayloads:
         """Return the payloads at some queues, compared with a task queue."""
-        now, since_s = self._now, (self._now - self._payloads.since).total_seconds()
-        rows = [each for each in self._payloads.rows if each.queue_id in at]
-        numbers = {(task_queue.owner_id, task_queue.group_id, task_queue.cpu_time_s): 0}
-        kind = [numbers.setdefault((each.owner_id, each.group_id, each.cpu_segment_s), len(numbers)) for each in rows]
-        begun_s = np.array([(now - each.leased_at).total_seconds() for each in rows])
-        ended_s = np.array([0.0 if each.ended_at is None else (now - each.ended_at).total_seconds() for each in rows])
+        every = self._payloads
+        rows = np.isin(every.queue_id, list(at))
+        own = [task_queue.owner_id, task_queue.group_id, task_queue.cpu_time_s]
+        kinds, number = np.unique(np.vstack([own, every.kind[rows]]), axis=0, return_inverse=True)
+        number = number.reshape(-1)
+        # Its own is number 0.
+        first = number[0]
+        order = np.append(first, np.delete(np.arange(len(kinds)), first))
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        has_ended, leased_s = ~every.runs[rows], every.leased_s[rows]
+        ended_s = np.where(has_ended, every.ended_s[rows], 0.0)
         return SeenPayloads(
             runs=ObservedRuns(
-                from_s=np.maximum(0.0, begun_s - since_s),
-                until_s=np.maximum(0.0, begun_s - ended_s),
-                has_ended=np.array([each.ended_at is not None for each in rows], dtype=np.bool_),
+                from_s=np.maximum(0.0, leased_s - every.window_s),
+                until_s=np.maximum(0.0, leased_s - ended_s),
+                has_ended=has_ended,
             ),
-            kind=np.array(kind, dtype=np.int64),
-            submitted_s=np.array([(now - each.submitted_at).total_seconds() for each in rows]),
-            window_s=since_s,
+            kind=place[number[1:]],
+            submitted_s=every.submitted_s[rows],
+            window_s=every.window_s,
             idle=idle,
-            cpu_time_s=np.array([cpu_time_s for *_, cpu_time_s in numbers]),
-            waiting=np.array([self._waiting(*each) for each in numbers]),
+            cpu_time_s=kinds[order, 2],
+            waiting=np.array([self._waiting.get(tuple(each), 0) for each in kinds[order].tolist()]),
         )
 
-    def _waiting(self, owner_id: int, group_id: int, cpu_time_s: int) -> int:
-        columns = self._snapshot.columns
-        rows = (columns.owner_id == owner_id) & (columns.group_id == group_id) & (columns.cpu_time_s == cpu_time_s)
-        return int(self._snapshot.jobs[rows].sum())
+    @cached_property
+    def _waiting(self) -> Mapping[tuple[int, ...], int]:
+        """Return {(owner, group, CPU segment): waiting jobs}."""
+        columns, waits = self._snapshot.columns, self._snapshot.has_jobs
+        kinds = np.column_stack((columns.owner_id, columns.group_id, columns.cpu_time_s))[waits]
+        distinct, number = np.unique(kinds, axis=0, return_inverse=True)
+        jobs = np.bincount(number.reshape(-1), weights=self._snapshot.jobs[waits].sum(axis=1), minlength=len(distinct))
+        return {tuple(kind): int(of_kind) for kind, of_kind in zip(distinct.tolist(), jobs.tolist(), strict=True)}
 
 
 def _ahead_of(job: QueuedJob) -> int | None:

@@ -25,6 +25,7 @@ ADDRESSES = [
     "GET /api/v1/jobs/failures/",
     "GET /api/v1/jobs/explain/",
     "POST /api/v1/jobs/rehearsal/",
+    "POST /api/v1/jobs/yaml/",
     "GET /api/v1/submissions/",
     "GET /api/v1/submissions/{id}/",
     "GET /api/v1/pilots/",

@@ -139,6 +139,7 @@ class SampleData:
             "pilot-report": {"host_name": "wn1", "ok": True, "checks": [], "node": {}},
             "jobs": {"executable": "run.sh"},
             "jobs-rehearsal": {"executable": "run.sh"},
+            "jobs-yaml": {"yaml": "executable: run.sh"},
             "jobs-bulk": {"action": "kill", "ids": [self.job.pk]},
             "jobs-retry": {"ids": [self.failed.pk], "changes": {"memory_mb": 4000}},
             "job": {"priority": 5},

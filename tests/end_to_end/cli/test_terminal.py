@@ -21,6 +21,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.end_to_end.cli.conftest import SampleData
 from tests.factories import make_job, make_submission, make_token
 from tests.pace import Deadline, within
+from wms.client.commands.watch import lines_of_kinds
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -124,6 +125,34 @@ def test_a_submission_is_watched_on_the_whole_screen_until_it_has_ended(
     assert "\x1b[?25h\x1b[?1049l" in shown.shown
     last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.shown.rpartition("\x1b[?1049l")[2])
     assert last.strip().endswith("2/2  1 Done  1 Failed")
+
+
+def test_a_view_shows_what_runs_and_what_failed_beside_many_that_wait(
+    sample: SampleData, environment: dict[str, str]
+) -> None:
+    submission = make_submission(owner=sample.alice, group=sample.group)
+    first = [
+        make_job(owner=sample.alice, group=sample.group, submission=submission, status=status)
+        for status in (JobStatus.RUNNING, JobStatus.FAILED, JobStatus.DONE)
+    ]
+    for _ in range(60):
+        make_job(owner=sample.alice, group=sample.group, submission=submission)
+    with terminal("watch", submission.pk, environment=environment) as shown:
+        shown.read_until(lambda text: all(f"{job.pk}  {job.status}" in text for job in first))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "most", "lines"),
+    [
+        ([9, 3, 684, 100], 20, [7, 3, 5, 5]),
+        ([0, 0, 684, 0], 20, [0, 0, 20, 0]),
+        ([50, 50, 50, 50], 3, [1, 1, 1, 0]),
+        ([1, 1, 1, 1], 20, [1, 1, 1, 1]),
+        ([0, 2, 0, 50], 1, [0, 1, 0, 0]),
+    ],
+)
+def test_each_kind_of_jobs_has_its_lines(numbers: list[int], most: int, lines: list[int]) -> None:
+    assert lines_of_kinds(numbers, most=most) == lines
 
 
 def test_a_view_reads_the_lists_again_only_after_a_change(sample: SampleData, environment: dict[str, str]) -> None:

@@ -9,13 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wms.client import descriptions
 from wms.client.commands.arguments import FILTERS, MOST_JOBS, filters_in, id_range, ids_in
-from wms.client.descriptions import LocalDescription, read
+from wms.client.descriptions import Description, LocalDescription
 from wms.client.errors import WrongUsageError
 from wms.client.sandbox_names import cfg_with_names, jdl_with_names
 from wms.portal.search import KEYS
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def read(description: Description) -> list[LocalDescription]:
+    """Read with a server that repeats the text in YAML."""
+    return descriptions.read(description, read_yaml=lambda text: {"jobs": [{"executable": text}]})
+
+
 RANGES = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 50)), max_size=10)
 
 
@@ -180,6 +188,12 @@ def test_a_file_without_a_known_ending_is_judged_by_content(tmp_path: Path, text
     assert list(job.body) == [form]
 
 
+@pytest.mark.parametrize("name", ["job.yaml", "job.YML"])
+def test_yaml_is_read_by_the_server(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("executable: run.sh\n")
+    assert [job.body for job in read(str(tmp_path / name))] == [{"executable": "executable: run.sh\n"}]
+
+
 def test_a_description_is_utf_8(tmp_path: Path) -> None:
     file = tmp_path / "job.jdl"
     file.write_bytes('\ufeffJobName = "é";'.encode())
@@ -205,7 +219,7 @@ def test_the_path_of_a_description_may_be_a_text(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("text", ["#!/bin/sh\nA=1;", "hello, world", ""])
 def test_other_files_are_no_descriptions(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.sh").write_text(text)
-    with pytest.raises(WrongUsageError, match="is not a job description in JDL, CFG or JSON"):
+    with pytest.raises(WrongUsageError, match="is not a job description in JDL, CFG, JSON or YAML"):
         read(tmp_path / "run.sh")
 
 

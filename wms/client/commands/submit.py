@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ..connection import Record
-from ..descriptions import LocalDescription, digest_of, is_program, read, request_of
+from ..descriptions import LocalDescription, digest_of, is_program, read, request_of, yaml_reader
 from ..errors import Exit, ServerRefusedError, WrongUsageError
 from ..job import counts_of
 from ..terminal.console import Note, Part, can_ask
@@ -40,7 +40,7 @@ def _configure(parser: ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="descriptions in JDL, CFG or JSON (.jdl, .cfg, .json, or by their content), or one script to run",
+        help="descriptions in JDL, CFG, JSON or YAML (.jdl, .cfg, .json, .yaml, or by content), or one script to run",
     )
     parser.add_argument("--group", metavar="GROUP", help="group in which you act")
     parser.add_argument("--force", action="store_true", help="submit jobs even if they surely fail when they start")
@@ -60,7 +60,7 @@ def _canary(text: str) -> int | str:
 
 
 def _submit(options: Namespace, session: CommandSession) -> CommandOutput:
-    jobs = _jobs(options)
+    jobs = _jobs(options, session)
     if options.dry_run:
         return _rehearse(jobs, options, session)
 
@@ -110,7 +110,10 @@ def _sent(body: Mapping[str, object], options: Namespace, session: CommandSessio
     return send()
 
 
-def _jobs(options: Namespace) -> list[LocalDescription]:
+def _jobs(options: Namespace, session: CommandSession) -> list[LocalDescription]:
+    def read_yaml(text: str) -> Mapping[str, object]:
+        return yaml_reader(session.server)(text)
+
     if len(options.files) == 1 and options.description_executable is None and is_program(Path(options.files[0])):
         # Meant is its job, for which all other options are.
         # Relative, because an absolute path is that of a program on the node.
@@ -119,10 +122,10 @@ def _jobs(options: Namespace) -> list[LocalDescription]:
     if given and options.files:
         raise WrongUsageError("Describe jobs by files or by options, not by both.")
     if given:
-        return read(given)
+        return read(given, read_yaml=read_yaml)
     if not options.files:
         raise WrongUsageError("Name a file with a description, such as job.jdl, or give at least --executable.")
-    return [job for name in options.files for job in read(Path(name))]
+    return [job for name in options.files for job in read(Path(name), read_yaml=read_yaml)]
 
 
 def _envelope(jobs: Sequence[Mapping[str, object]], options: Namespace) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import NamedTuple
 
@@ -24,6 +24,13 @@ from .jobs import table_of_jobs
 
 _DEFAULT_S = 2
 _CHANGES = f"{API_V1}jobs/changes/"
+#: Statuses of jobs that run, have failed, wait, and are done.
+_KINDS = (
+    ("Running", "Completing", "Stalled", "Matched"),
+    ("Failed", "Killed"),
+    ("Waiting", "Held", "Checking", "Received", "Rescheduled"),
+    ("Done",),
+)
 #: Changes in one answer; after more, the lists are read without knowing which.
 _MOST_CHANGES = 100
 #: Seconds after which the lists are read again, whether something has changed or not.
@@ -45,7 +52,7 @@ class _View(NamedTuple):
 
     #: Numbers by status.
     counts: Mapping[str, int]
-    #: The newest that fit on the screen.
+    #: As many as fit on the screen: of those that run, failed, wait and are done the newest.
     jobs: list[Record]
 
     @property
@@ -144,8 +151,34 @@ def _view(subject: _Subject, session: CommandSession, *, most: int) -> _View:
     else:
         summary = session.server.get(f"{API_V1}jobs/summary/", query=filters, expects="results")
         counts = {row["status"]: row["count"] for row in summary["results"]}
+    if "status" in filters:
+        return _View(counts, _newest(filters, session, most=most))
+    numbers = [sum(counts.get(status, 0) for status in kind) for kind in _KINDS]
+    jobs: list[Record] = []
+    for kind, lines in zip(_KINDS, lines_of_kinds(numbers, most=most)):
+        if lines:
+            jobs += _newest({**filters, "status": ",".join(kind)}, session, most=lines)
+    return _View(counts, jobs)
+
+
+def _newest(filters: Mapping[str, str], session: CommandSession, *, most: int) -> list[Record]:
     page = session.server.get(f"{API_V1}jobs/", query={**filters, "page_size": str(most)}, expects="results")
-    return _View(counts, page["results"])
+    return list(page["results"])
+
+
+def lines_of_kinds(numbers: Sequence[int], *, most: int) -> list[int]:
+    """Return how many jobs of each kind are shown: each has its part, and what one does not need goes to the first.
+
+    Args:
+        numbers: of the jobs of each kind, in the order of importance.
+        most: lines of all together.
+    """
+    lines = [min(number, -(-most // len(numbers))) for number in numbers]
+    for position in reversed(range(len(lines))):
+        lines[position] = max(0, lines[position] - max(0, sum(lines) - most))
+    for position, number in enumerate(numbers):
+        lines[position] += min(number - lines[position], most - sum(lines))
+    return lines
 
 
 def _lines(subject: _Subject, view: _View, session: CommandSession, *, width: int) -> list[str]:

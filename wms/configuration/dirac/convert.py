@@ -9,10 +9,10 @@ from wms.configuration.dirac.registry import accounts_of
 from wms.configuration.dirac.report import Report
 from wms.configuration.dirac.resources import SiteReader, platforms_of, storage_elements_of
 from wms.configuration.dirac.systems import directors_of
-from wms.configuration.document import dump
 from wms.configuration.entries import SectionEntry, as_written, keys_of
 from wms.configuration.problems import ConfigurationError
 from wms.configuration.schema import Configuration
+from wms.kernel.yaml_text import dump
 
 _HEAD = "# Made from a configuration of DIRAC by import_dirac. It holds no secrets.\n"
 #: What the files of no installation say, by the section of ours that it concerns.

@@ -31,7 +31,7 @@ from wms.jobs.queries.filtering import JobFilters
 MOST_GROUPS: Final = 20
 MOST_PLACES: Final = 8
 #: Failed jobs, and jobs that are Done, that are compared: the newest of each.
-MOST_COMPARED: Final = 2000
+MOST_COMPARED: Final = 1000
 
 
 class FailurePlace(NamedTuple):

@@ -23,6 +23,7 @@ from wms.jobs.domain.findings import SurelyFailsError
 from wms.jobs.domain.jdl import ATTRIBUTES, Json
 from wms.jobs.domain.request import ENVELOPE, TEXT_FORMS, SubmissionIn, one_group, parse_submission
 from wms.jobs.domain.sequences import MAX_PARAMETRIC_JOBS
+from wms.jobs.domain.yaml_descriptions import body_of_yaml
 from wms.jobs.services.saved_descriptions import MAX_NAME
 from wms.jobs.services.submission import RequestIdConflictError
 from wms.kernel.errors import WmsError
@@ -359,7 +360,7 @@ class JdlForm(TextForm):
 
 
 class JsonForm(TextForm):
-    """A description as JSON, with the names of the REST interface."""
+    """A description as JSON or YAML, with the names of the REST interface."""
 
     renamed = MappingProxyType({"input_sandbox": "input_files", "file": "input_files"})
     text = "json"
@@ -369,16 +370,18 @@ class JsonForm(TextForm):
         strip=False,
         initial='{\n  "executable": "/bin/echo",\n  "arguments": "Hello",\n  "cpu_time_s": 500\n}',
         widget=forms.Textarea(attrs={**_EDITOR, "data-editor": "json"}),
-        help_text="Body of a submission by REST: one description, or a list under jobs. Times in s, sizes in MB; "
-        '"input_sandbox": ["run.sh"] means an input file below.',
+        help_text="Body of a submission by REST, or the same in YAML: one description, or a list under jobs. Times in "
+        's, sizes in MB; "input_sandbox": ["run.sh"] means an input file below.',
     )
 
     def read(self, text: str) -> tuple[Mapping[str, Json], set[str]]:
         """Return the description in the text, and the group that it names."""
         try:
-            content = json_object(text)
+            content = json_object(text) if text.lstrip()[:1] in {"{", "["} else dict(body_of_yaml(text))
         except JsonTextError as error:
             raise InvalidDescriptionError({"json": [str(error)]}) from error
+        except InvalidDescriptionError as error:
+            raise InvalidDescriptionError({"json": list(error.errors["yaml"])}) from error
         content.pop("request_id", None)
         group = content.pop("group", None)
         if group is not None and not isinstance(group, str):
