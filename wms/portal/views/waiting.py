@@ -29,8 +29,8 @@ from wms.portal.pages import show, signed_in
 from wms.portal.presentation.why import SelectedQueue, WhyView, selection_view, why_view
 from wms.portal.search import EVERYBODY, query_of
 
-#: Task queues of which other pages say in a sentence why their jobs wait.
-_MOST_IN_SHORT: Final = 3
+#: By user, and query: why the jobs of the largest task queue wait, for other pages.
+_in_short: Final[BriefMemo[Sequence[SelectedQueue]]] = BriefMemo(kept_s=5, most=1000)
 #: Numbers of limits, throttles and computing elements.
 _supply: Final[BriefMemo[str]] = BriefMemo(kept_s=revisions.SUMS_MAX_AGE_S)
 
@@ -78,15 +78,19 @@ def why_page(request: HttpRequest) -> HttpResponse:
 
 
 def waiting_in_short(words: Mapping[str, str], *, by: User) -> Sequence[SelectedQueue]:
-    """Return why jobs wait that may run, those of the largest task queues.
+    """Return why the jobs of the largest task queue wait, as it was some seconds ago; nothing if they can never run.
 
     Args:
         words: of the query that selects the jobs, by parameter.
         by: the reader.
     """
-    filters = JobFilterSet({**words, "status": JobStatus.WAITING.value})
-    found = explain_selection(filters, by=by, now=database_now(), most=_MOST_IN_SHORT)
-    return [each for each in selection_view(found, reader=by.username, words=words).queues if not each.runs_nowhere]
+
+    def explained() -> Sequence[SelectedQueue]:
+        filters = JobFilterSet({**words, "status": JobStatus.WAITING.value})
+        found = explain_selection(filters, by=by, now=database_now(), most=1)
+        return [each for each in selection_view(found, reader=by.username, words=words).queues if not each.runs_nowhere]
+
+    return _in_short.get((by.pk, *sorted(words.items())), explained)
 
 
 def explained_at(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> tuple[Explanation, str, str]:
