@@ -240,7 +240,7 @@ class SeenPayloads:
     kind: NDArray[np.int64]
     #: Time since it was submitted, in seconds.
     submitted_s: Floats
-    #: Length of the window.
+    #: Length of the window, > 0.
     window_s: float
     #: Slots that take the job and have none now.
     idle: int
@@ -257,7 +257,8 @@ class SeenPayloads:
         """
         came, part_s = self.submitted_s < self.window_s, self.window_s / _PARTS
         counts = np.zeros((_PARTS, len(self.waiting)))
-        np.add.at(counts, ((self.submitted_s[came] // part_s).astype(np.int64), self.kind[came]), 1.0)
+        parts = np.clip(self.submitted_s[came] // part_s, 0, _PARTS - 1).astype(np.int64)
+        np.add.at(counts, (parts, self.kind[came]), 1.0)
         mean = counts.mean(axis=0)
         come = (2 * np.median(counts, axis=0) >= mean) & (self.waiting <= mean)
         before = np.where(self.cpu_time_s >= self.cpu_time_s[0], 1.0, any_segment_fraction)
@@ -278,7 +279,6 @@ def expected_start(
         ahead: jobs of both that are older …
         of: … of so many.
     """
-    competition, row = condensed(competition, row)
     slots = competition.slots_for(row)
     if not slots or seen.runs.ended < LEAST_ENDED:
         return None

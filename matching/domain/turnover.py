@@ -108,7 +108,7 @@ class Turnover:
         for elapsed_s, run_times in slots:
             first += self._ends(elapsed_s, run_times)
         again = self._renewals(self._binned(next_runs.values_s, next_runs.parts))
-        first /= number
+        first /= max(1, number)
         #: At the end of each step.
         self._times = np.cumsum(first + np.convolve(first, again)[:_STEPS])
         self._mean_s = next_runs.mean_s

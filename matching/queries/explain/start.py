@@ -13,7 +13,7 @@ from django.db.models import Expression, ExpressionWrapper, F, FloatField, Value
 from django.db.models.functions import Extract
 from numpy.typing import NDArray
 
-from matching.domain.start_time import Competition, SeenPayloads, expected_start
+from matching.domain.start_time import Competition, SeenPayloads, condensed, expected_start
 from matching.domain.turnover import ObservedRuns
 from matching.models import Match
 from matching.queries.explain.pilots import LivingPilots
@@ -85,7 +85,7 @@ def _read(vo: VO, *, now: datetime) -> Payloads:
         submitted_s=found[:, 4],
         leased_s=found[:, 5],
         ended_s=found[:, 6],
-        window_s=newest[-1][6] if len(newest) == _MOST_ENDED else WINDOW.total_seconds(),
+        window_s=max(1.0, newest[-1][6]) if len(newest) == _MOST_ENDED else WINDOW.total_seconds(),
     )
 
 
@@ -106,7 +106,8 @@ class Starts:
         """
         self._vo, self._snapshot, self._now = vo, snapshot, now
         self._queues = {queue.pk: queue for queue in queues}
-        there = [kind for kinds in living.values() for kind in kinds if kind.running and kind.queue_id in self._queues]
+        at_queues = (kind for queue_id in self._queues for kind in living.get(queue_id, ()))
+        there = [kind for kind in at_queues if kind.running and kind.vo_id == vo.pk]
         #: The largest ones.
         self._kinds = nlargest(_MOST_KINDS, there, key=lambda kind: kind.running)
 
@@ -133,9 +134,10 @@ class Starts:
             [each.queue_id in ids and each.may_take(task_queue, self._queues[each.queue_id]) for each in self._kinds]
         )
         rows = np.union1d(self._competing, [row])
-        competition = self._competition(rows)
+        every = self._competition(rows)
         own = int(np.searchsorted(rows, row))
-        competition.fits[:, own] = takes
+        every.fits[:, own] = takes
+        competition, own = condensed(every, own)
         at = {kind.queue_id for kind, taken in zip(self._kinds, takes.tolist(), strict=True) if taken}
         idle = sum(kind.idle for kind, taken in zip(self._kinds, takes.tolist(), strict=True) if taken)
         seen = self._seen(task_queue, at=at, idle=idle)

@@ -185,7 +185,8 @@ def _follow(number: int, session: CommandSession, *, stream: str) -> CommandOutp
             peek = session.server.get(f"{API_V1}jobs/{number}/peek/", expects="std_output")
         if peek["status"] == "Waiting":
             now = str(session.server.get(f"{API_V1}jobs/{number}/explain/", expects="summary")["summary"])
-            if now != why:
+            # Without the time until its start, which changes all the time.
+            if now.partition(". ")[0] != why.partition(". ")[0]:
                 sys.stderr.write(f"Job {number} waits. {plain(now)}\n")
             why = now
         for line in _lines(added(shown, peek[stream]), session, is_part=True):
