@@ -37,10 +37,11 @@ from matching.queries.explain.comparison import (
 from matching.queries.explain.pilots import LivingPilots, living_pilots, living_there, pilots_there
 from matching.queries.explain.start import Starts
 from matching.queries.explain.unmatched import unmatched_at
-from matching.queries.task_queues import CompetingQueues
+from matching.queries.task_queues import COUNTED_UP_TO, CompetingQueues
 from resources.models import Queue
 from resources.queries.places import resolve_place
 from taskqueues.models import QueuedJob, TaskQueue
+from taskqueues.queries import jobs_in
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.quotas import QuotaKind, full_in_words
@@ -317,10 +318,13 @@ class _Explainer:
         causes = [place.causes for place in places]
         found = headline(of_job=(*of_job, *waits.delays), queues=causes, no_pilots=pilots.no_pilots)
         starts: list[TimeRange | None] = []
+        waiting = int(self._snapshot.jobs[row].sum())
         if found.verdict is HeadlineKind.COMPETES and pilots.running:
             of_vo = self._starts_at(comparison)
             pilots = replace(pilots, own_jobs=of_vo.own_jobs_at(task_queue, fitting))
             starts = of_vo.starts_of(queued, task_queue, queues=fitting)
+            if waiting <= COUNTED_UP_TO:
+                waiting = jobs_in([task_queue.pk]).get(task_queue.pk, 0)
         return Findings(
             needs=needs,
             headline=found,
@@ -328,7 +332,7 @@ class _Explainer:
             queues=len(places),
             standing=_rank(self._snapshot, row, comparison, may_be_drawn=may_be_drawn),
             pilots=pilots,
-            waiting=int(self._snapshot.jobs[row].sum()),
+            waiting=waiting,
             starts=starts,
             goes_elsewhere=waits.goes_elsewhere,
         )
