@@ -1,4 +1,4 @@
-"""GET /api/v1/jobs/{id}/explain/: the reasons why a job waits."""
+"""GET /api/v1/jobs/{id}/explain/ and /api/v1/jobs/explain/: the reasons why a job, or those of a list, wait."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

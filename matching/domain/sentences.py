@@ -29,7 +29,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.names import counted, in_percent, listed
 from wms.kernel.time_texts import between, duration
 
-NO_ESTIMATE: Final = "No estimate yet."
+_NO_ESTIMATE: Final = "No estimate yet."
 #: Causes in a sentence at most.
 _MOST_PARTS: Final = 3
 #: Names of sites in one sentence of advice.
@@ -255,10 +255,10 @@ def _starts(findings: Findings) -> str:
         return ""
     first, last = starts[0], starts[-1]
     if len(starts) == 1:
-        return f" It should start in {between(*first)}." if first else f" {NO_ESTIMATE}"
+        return f" It should start in {between(*first)}." if first else f" {_NO_ESTIMATE}"
     if first is None or last is None:
         known, name = (first, "first") if first else (last, "last")
-        return f" The {name} of them should start in {between(*known)}." if known else f" {NO_ESTIMATE}"
+        return f" The {name} of them should start in {between(*known)}." if known else f" {_NO_ESTIMATE}"
     return f" The first of them should start in {between(*first)}, the last in {between(*last)}."
 
 

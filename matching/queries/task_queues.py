@@ -144,6 +144,7 @@ def _standings(task_queues: Sequence[TaskQueue], snapshot: Snapshot, *, now: dat
     row_of = {each.pk: row for each in task_queues if (row := snapshot.row_of.get(each.pk)) is not None}
     counted = jobs_in([pk for pk, row in row_of.items() if estimates[row] <= COUNTED_UP_TO])
     corrections = _corrections({each.vo_id for each in task_queues})
+    nowhere = {vo: runs_nowhere(snapshot, vo, now=now) for vo in {each.vo for each in task_queues}}
     owners_in = {each.group_id: _owners(snapshot, each.group_id) for each in task_queues}
     standings = []
     for task_queue in task_queues:
@@ -155,7 +156,7 @@ def _standings(task_queues: Sequence[TaskQueue], snapshot: Snapshot, *, now: dat
         if jobs:
             correction = corrections.get(task_queue.group_id) if task_queue.vo.history_fair_share else None
             terms = _terms(task_queue, float(snapshot.priority[row]), correction, owners=owners_in[task_queue.group_id])
-            competing = CompetingQueues(snapshot, row, vo=task_queue.vo, now=now)
+            competing = CompetingQueues(snapshot, row, nowhere=nowhere[task_queue.vo])
             standings.append(
                 TaskQueueStanding(
                     task_queue=task_queue,
@@ -204,13 +205,19 @@ class CompetingQueues:
     Those whose jobs no batch queue fits are not among them.
     """
 
-    def __init__(self, snapshot: Snapshot, row: int, *, vo: VO, now: datetime) -> None:
+    def __init__(self, snapshot: Snapshot, row: int, *, nowhere: Mask) -> None:
+        """Compute them.
+
+        Args:
+            snapshot: all task queues.
+            row: of the task queue.
+            nowhere: those of its VO that no batch queue fits, from ``runs_nowhere``.
+        """
         self._snapshot = snapshot
         columns, priorities = snapshot.columns, snapshot.priority
-        nowhere = runs_nowhere(snapshot, vo, now=now)
         #: Whether the task queue is one of them.
         self.runs_nowhere = bool(nowhere[row])
-        competing = (columns.vo_id == vo.pk) & snapshot.has_jobs & ~nowhere
+        competing = (columns.vo_id == columns.vo_id[row]) & snapshot.has_jobs & ~nowhere
         above, drawn = competing & (priorities > priorities[row]), competing & (priorities > 0)
         in_segment = drawn & (columns.cpu_time_s == columns.cpu_time_s[row])
         #: 1: none has a higher priority.

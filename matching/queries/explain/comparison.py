@@ -343,14 +343,14 @@ def counts_at(judge: Judge, places: Sequence[ComparedPlace]) -> list[ConditionCo
 # ---- given back by pilots (ADR 33) -----------------------------------------------------------------------------------
 
 
-def held_back_of(job_ids: Collection[int], *, now: datetime) -> Mapping[int, HeldBackState]:
-    """Return the delay and the avoided places of each of these queued jobs; *now* is by the database's clock."""
-    rows = QueuedJob.objects.filter(pk__in=job_ids, is_held_back=True)
-    return dict.fromkeys(job_ids, NOT_HELD_BACK) | {row.pk: _state_of(row, now=now) for row in rows}
+def held_back_of(row: QueuedJob | None, *, now: datetime) -> HeldBackState:
+    """Return the delay and the avoided places of a job; None: it has just left its task queue.
 
-
-def _state_of(row: QueuedJob, *, now: datetime) -> HeldBackState:
-    if row.not_before is None:
+    Args:
+        row: of the queued job.
+        now: by the database's clock.
+    """
+    if row is None or row.not_before is None:
         return NOT_HELD_BACK
     delays: tuple[Cause, ...] = ()
     if row.not_before > now:

@@ -38,14 +38,16 @@ from matching.queries.explain.pilots import LivingPilots, living_pilots, living_
 from matching.queries.explain.start import Starts
 from matching.queries.explain.unmatched import unmatched_at
 from matching.queries.task_queues import COUNTED_UP_TO, CompetingQueues
+from matching.queries.unmatched_counts import runs_nowhere
 from resources.models import Queue
 from resources.queries.places import resolve_place
+from taskqueues.domain.columns import Mask
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.queries import jobs_in
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.quotas import QuotaKind, full_in_words
-from wms.accounts.models import User
+from wms.accounts.models import VO, User
 from wms.accounts.queries import memberships_among
 from wms.jobs.domain.data import WAITS_FOR_ROOM, narrowed
 from wms.jobs.domain.lifecycle import JobStatus
@@ -117,14 +119,15 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     row = snapshot.row_of.get(task_queue_id)
     if task_queue is None or row is None:  # its last job has been taken in the meantime
         return state_of(job)
+    queued = QueuedJob.objects.filter(pk=job.pk).first()
     living = living_pilots(vo_ids=[task_queue.vo_id])
     there = partial(pilots_there, living=living, now=now)
     return _Explainer([task_queue], snapshot, living=living, pilots_at=there, now=now).explained(
         job,
         task_queue,
         row=row,
-        queued=list(QueuedJob.objects.filter(pk=job.pk)),
-        waits=held_back_of([job.pk], now=snapshot.now())[job.pk],
+        queued=[] if queued is None else [queued],
+        waits=held_back_of(queued, now=snapshot.now()),
         is_listed=lambda queue: site in {None, queue.ce.site.name},
         warnings=description_warnings(job),
     )
@@ -149,11 +152,11 @@ def explain_each(
     living = living_pilots(vo_ids={task_queue.vo_id for task_queue in task_queues.values()})
     there = partial(living_there, living=living)
     explainer = _Explainer(task_queues.values(), snapshot, living=living, pilots_at=there, now=now)
-    waits = held_back_of([job.pk for job in jobs.values()], now=snapshot.now())
     estimated = {
         each: dict.fromkeys([job.pk, last.get(each, job.pk)]) for each, job in islice(jobs.items(), _MOST_ESTIMATED)
     }
-    queued = QueuedJob.objects.in_bulk([job_id for job_ids in estimated.values() for job_id in job_ids])
+    in_question = {job_id for job_ids in estimated.values() for job_id in job_ids}
+    queued = QueuedJob.objects.in_bulk([job.pk for job in jobs.values()] + list(in_question))
     explained: dict[int, Explanation] = {}
     compared = 0
     for task_queue_id, job in jobs.items():
@@ -163,9 +166,12 @@ def explain_each(
         if compared >= MOST_COMPARED:
             break
         compared += len(explainer.comparisons[task_queue.vo_id].queues)
-        in_question = [queued[job_id] for job_id in estimated.get(task_queue_id, ()) if job_id in queued]
         explained[task_queue_id] = explainer.explained(
-            job, task_queue, row=row, queued=in_question, waits=waits[job.pk]
+            job,
+            task_queue,
+            row=row,
+            queued=[queued[job_id] for job_id in estimated.get(task_queue_id, ()) if job_id in queued],
+            waits=held_back_of(queued.get(job.pk), now=snapshot.now()),
         )
     return explained
 
@@ -249,6 +255,7 @@ class _Explainer:
         self._snapshot, self._living, self._pilots_at, self._now = snapshot, living, pilots_at, now
         #: By VO.
         self._starts: dict[int, Starts] = {}
+        self._nowhere = {each.vo_id: runs_nowhere(snapshot, each.vo, now=now) for each in task_queues}
         #: By VO, with throttles and limits.
         self.comparisons = comparisons(task_queues, memo=snapshot.memo, now=now, with_closings=True)
         #: (owner, group) of the task queues whose owner is a member of the group.
@@ -330,7 +337,13 @@ class _Explainer:
             headline=found,
             conditions=conditions,
             queues=len(places),
-            standing=_rank(self._snapshot, row, comparison, may_be_drawn=may_be_drawn),
+            standing=_rank(
+                self._snapshot,
+                row,
+                comparison.vo,
+                nowhere=self._nowhere[task_queue.vo_id],
+                may_be_drawn=may_be_drawn,
+            ),
             pilots=pilots,
             waiting=waiting,
             starts=starts,
@@ -353,9 +366,8 @@ def _closings(places: Iterable[ComparedPlace]) -> Sequence[Cause]:
     return tuple(dict.fromkeys(cause for cause in closing if cause.ground in grounds))
 
 
-def _rank(snapshot: Snapshot, row: int, comparison: Comparison, *, may_be_drawn: bool) -> QueueRank:
-    competing = CompetingQueues(snapshot, row, vo=comparison.vo, now=comparison.now)
-    any_segment = bool(comparison.vo.any_segment_fraction)
+def _rank(snapshot: Snapshot, row: int, vo: VO, *, nowhere: Mask, may_be_drawn: bool) -> QueueRank:
+    competing, any_segment = CompetingQueues(snapshot, row, nowhere=nowhere), bool(vo.any_segment_fraction)
     if not may_be_drawn:
         return QueueRank(longer=competing.longer.queues, any_segment=any_segment)
     priority = float(snapshot.priority[row])

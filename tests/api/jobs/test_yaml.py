@@ -52,6 +52,7 @@ def test_a_text_is_read_and_its_answer_submitted(alice: APIClient, sample: Sampl
         ("[" * 30, "Line 1: nested deeper than 20 levels."),
         ("a: 1\n---\nb: 2", "Line 2: the file holds more than one document"),
         ("just words", "Line 1: write fields, such as executable: run.sh, or a list of them."),
+        ("a" * 1_000_001, "Line 1: the text has more than 1,000,000 characters; write it as JSON."),
         ("# nothing", "Line 1: write fields, such as executable: run.sh, or a list of them."),
     ],
 )

@@ -1,4 +1,4 @@
-"""When a waiting job starts: the first sentence of its explanation, for its owner and for others."""
+"""The predicted start in the explanation of waiting jobs, in words and over REST, for their owner and for others."""
 
 from datetime import timedelta
 

@@ -149,7 +149,9 @@ def test_ids_come_from_standard_input_as_a_list_prints_them(sample: SampleData, 
         2,
         "wms: In standard input, 'ID' is not the id of a job; give its number, such as 69.\n",
     )
-    assert wms("kill", "-", input="").err == "wms: Standard input names no job.\n"
+    for beside in ([], ["status:waiting"]):
+        assert wms("kill", "-", *beside, input="\n").err == "wms: Standard input names no job.\n"
+    assert status_of(jobs[2]) == "Waiting"
 
 
 def test_many_ids_are_asked_for_at_once(sample: SampleData, wms: Wms, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,11 +75,7 @@ def _output(options: Namespace, session: CommandSession) -> CommandOutput:
             to_fetch[job["id"]] = target
     _fetch_all(to_fetch, session, most_mb=options.max_size)
     fetched = list(to_fetch)
-    rows = (
-        [[number, str(options.directory / str(number))] for number in fetched]
-        if not options.archive
-        else [[number, str(options.directory / f"{number}.tar.gz")] for number in fetched]
-    )
+    rows = [[number, str(target)] for number, target in to_fetch.items()]
     if selection.ids and without and not fetched and not there:
         raise ServerRefusedError(
             {

@@ -60,8 +60,8 @@ def named_job(text: str) -> range | str:
     return text if ":" in text or text == STANDARD_INPUT else id_range(text)
 
 
-def selection_in(options: Namespace, session: CommandSession) -> JobSelection:
-    """Return the jobs that the command line names.
+def selection_in(options: Namespace, session: CommandSession, *, may_name_none: bool = False) -> JobSelection:
+    """Return the jobs that the command line names; all of the user's if it *may_name_none* and does.
 
     Raises:
         WrongUsageError: it names none, or both ids and filters.
@@ -69,26 +69,27 @@ def selection_in(options: Namespace, session: CommandSession) -> JobSelection:
     words = [each for word in options.jobs for each in (_from_input() if word == STANDARD_INPUT else [word])]
     ranges = [word for word in words if isinstance(word, range)]
     filters = filters_in(options, (word for word in words if not isinstance(word, range)))
-    if not words and STANDARD_INPUT in options.jobs:
-        raise WrongUsageError("Standard input names no job.")
     if ranges and filters:
         raise WrongUsageError("Name jobs by ids or by filters, not by both.")
     if ranges:
         return JobSelection(ids_in(ranges), {})
-    if not filters and not getattr(options, "all", False):
+    if not filters and not may_name_none and not getattr(options, "all", False):
         raise WrongUsageError("Name jobs: ids, ranges such as 69-75, --submission ID, or filters such as --status.")
     return JobSelection((), of_owner(filters, session))
 
 
-def _from_input() -> Iterator[range]:
-    """Yield the ids, and ranges, with which the lines of standard input begin: those that `wms list` prints do.
+def _from_input() -> list[range]:
+    """Return the ids, and ranges, with which the lines of standard input begin: those that `wms list` prints do.
 
     Raises:
-        WrongUsageError: a line begins with something else.
+        WrongUsageError: a line begins with something else, or there is none.
     """
     words = [line.split(maxsplit=1)[0] for line in sys.stdin if line.strip()]
+    if not words:
+        # Filters beside it would else name other jobs.
+        raise WrongUsageError("Standard input names no job.")
     try:
-        yield from map(id_range, words)
+        return list(map(id_range, words))
     except ArgumentTypeError as error:
         raise WrongUsageError(f"In standard input, {error}") from error
 

@@ -59,8 +59,7 @@ def _configure_why(parser: ArgumentParser) -> None:
 
 
 def _why(options: Namespace, session: CommandSession) -> CommandOutput:
-    # Without a word: all waiting jobs of the user.
-    selection = selection_in(Namespace(**{**vars(options), "all": True}), session)
+    selection = selection_in(options, session, may_name_none=True)
     if not selection.ids:
         return _of_list(session.server.get(f"{API_V1}jobs/explain/", expects="task_queues", query=selection.filters))
     query = {} if options.site is None else {"site": options.site}
